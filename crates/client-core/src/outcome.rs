@@ -1,0 +1,254 @@
+//! How calls end. Every enum says who is at fault: the caller ([`UsageError`]), the server's answer, or nobody that
+//! can be named (`Unsent`, `Indeterminate`, `Unknown`).
+
+use alloc::string::String;
+use core::time::Duration;
+
+use lockstead_proto::{BusyReason, ErrorCode, KeyError, KeyState};
+
+use crate::time::Instant;
+
+/// Why an acquire gave no ticket (docs/client-contract.md, *Outcomes of a call*).
+///
+/// In none of these cases may the program do what the lock protects.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AcquireError {
+    /// The server says: the wait ended without a grant, or for a wait of 0 the key was not free. Call again if you
+    /// like.
+    #[error("the lock did not become free in time")]
+    Timeout,
+    /// The server says: neither granted nor queued. Call again after a pause.
+    #[error("the server is busy: {0}")]
+    Busy(BusyReason),
+    /// The server refused the request itself. Calling again without a change cannot help.
+    #[error("the server refused the request: {message} ({code})")]
+    Rejected {
+        /// What is wrong with it.
+        code: ErrorCode,
+        /// The server's own sentence.
+        message: String,
+    },
+    /// Certainly no byte of the request left the process: there is no grant, and there will be none from this call.
+    #[error("nothing was sent: {0}")]
+    Unsent(UnsentCause),
+    /// Nobody knows whether the lock was granted. Do **not** do what it protects, and do not take this for
+    /// [`Timeout`](Self::Timeout): somebody may hold the lock, and it may be the grant of this very call that nobody
+    /// saw. Calling again is allowed: such a grant ends with its lease, and the new call simply waits for that.
+    #[error("whether the lock was granted is not known: {0}")]
+    Indeterminate(IndeterminateCause),
+    /// The call itself is wrong; said at once, nothing was sent.
+    #[error(transparent)]
+    Usage(#[from] UsageError),
+}
+
+/// What is wrong with a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UsageError {
+    /// The key cannot be sent.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A wait is at most 255 s; there is no endless wait.
+    #[error("the wait is longer than 255 s, the longest there is")]
+    WaitTooLong,
+    /// A lease is more than 0 and at most 255 s.
+    #[error("the lease is not between 1 s and 255 s")]
+    LeaseOutOfRange,
+    /// Tokens are numbers from 1 to 2^63 - 1.
+    #[error("this number is no token")]
+    TokenOutOfRange,
+}
+
+/// Why a request was certainly never sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnsentCause {
+    /// No session became usable before the time for sending was over.
+    #[error("no server could be reached in time")]
+    BudgetEnded,
+    /// The client already has as many calls open as it may have.
+    #[error("the client's own queue is full")]
+    QueueFull,
+    /// The client was shut down.
+    #[error("the client is shut down")]
+    ShutDown,
+    /// The server refused the client at hello.
+    #[error("the server refused this client: {message} ({code})")]
+    Refused {
+        /// Why.
+        code: ErrorCode,
+        /// The server's own sentence.
+        message: String,
+    },
+    /// The address leads to another server than the one that this client knows.
+    #[error("the address leads to another server than before")]
+    OtherServer,
+    /// The process was forked after the client was made; in the child the client is dead.
+    #[error("the client belongs to the parent process")]
+    ForkedChild,
+}
+
+impl UnsentCause {
+    /// One word for programs.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::BudgetEnded => "budget_ended",
+            Self::QueueFull => "queue_full",
+            Self::ShutDown => "shut_down",
+            Self::Refused { .. } => "refused",
+            Self::OtherServer => "other_server",
+            Self::ForkedChild => "forked_child",
+        }
+    }
+}
+
+/// Why nobody knows how an acquire ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum IndeterminateCause {
+    /// A byte may have left, and no answer came by the deadline.
+    #[error("no answer came before the deadline")]
+    NoAnswer,
+    /// A byte may have left, and then the session broke.
+    #[error("the session broke before the answer")]
+    SessionBroke,
+    /// The grant came, but too late to be used; it is being released.
+    #[error("the grant came too late to be used and is being given back")]
+    TooLate,
+    /// A byte may have left, and then the client was shut down.
+    #[error("the client was shut down before the answer")]
+    ShutDown,
+}
+
+impl IndeterminateCause {
+    /// One word for programs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoAnswer => "no_answer",
+            Self::SessionBroke => "session_broke",
+            Self::TooLate => "too_late",
+            Self::ShutDown => "shut_down",
+        }
+    }
+}
+
+/// How a release ended. None of these needs an action for safety: a lock that was not freed ends with its lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReleaseOutcome {
+    /// The lock was freed by this release, before its lease could have ended.
+    Released,
+    /// The server did not know the token any more: the lease had ended before, or somebody freed the lock.
+    NotHeld,
+    /// The server refused the request.
+    Rejected {
+        /// Why.
+        code: ErrorCode,
+        /// The server's own sentence.
+        message: String,
+    },
+    /// It was sent, and nobody can say whether the lock was freed by it or had ended before.
+    Unknown,
+    /// It was never sent; the lock ends with its lease.
+    Unsent(UnsentCause),
+}
+
+/// Why an extend gave no later end. The ticket's old end stands, except after [`Lost`](Self::Lost).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExtendError {
+    /// The lock is not held any more.
+    #[error("the lock is lost: {0}")]
+    Lost(Lost),
+    /// The server refused the request.
+    #[error("the server refused the request: {message} ({code})")]
+    Rejected {
+        /// Why; [`ErrorCode::NotDurable`] may be over soon.
+        code: ErrorCode,
+        /// The server's own sentence.
+        message: String,
+    },
+    /// It was sent, and no answer came in time.
+    #[error("no answer came in time")]
+    Unknown,
+    /// It was never sent.
+    #[error("nothing was sent: {0}")]
+    Unsent(UnsentCause),
+    /// The call itself is wrong; nothing was sent.
+    #[error(transparent)]
+    Usage(#[from] UsageError),
+}
+
+/// Why a query or a ping has no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The server refused the request.
+    #[error("the server refused the request: {message} ({code})")]
+    Rejected {
+        /// Why.
+        code: ErrorCode,
+        /// The server's own sentence.
+        message: String,
+    },
+    /// It was sent, and no answer came in time.
+    #[error("no answer came in time")]
+    Unknown,
+    /// It was never sent.
+    #[error("nothing was sent: {0}")]
+    Unsent(UnsentCause),
+    /// The call itself is wrong; nothing was sent.
+    #[error(transparent)]
+    Usage(#[from] UsageError),
+}
+
+/// Why a ticket is no longer good. Final: a lost ticket never becomes valid again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Lost {
+    /// Its `valid_until` has passed.
+    #[error("its time is over")]
+    Expired,
+    /// The server does not know its token any more.
+    #[error("the server says that it is not held")]
+    NotHeld,
+    /// Another server answers at the address now.
+    #[error("another server answers at the address now")]
+    ServerChanged,
+    /// The client was shut down, which gives every ticket back.
+    #[error("the client is shut down")]
+    ShutDown,
+    /// The process was forked after the ticket was made; in the child it is dead.
+    #[error("the ticket belongs to the parent process")]
+    ForkedChild,
+}
+
+impl Lost {
+    /// One word for programs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::NotHeld => "not_held",
+            Self::ServerChanged => "server_changed",
+            Self::ShutDown => "shut_down",
+            Self::ForkedChild => "forked_child",
+        }
+    }
+}
+
+/// What an extend achieved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extended {
+    /// The lease that the server keeps from then on: the one asked for, or the server's longest.
+    pub lease: Duration,
+    /// Until when the lock is surely held, by this extend alone.
+    pub valid_until: Instant,
+}
+
+/// What a query found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyInfo {
+    /// Whether somebody holds the key.
+    pub state: KeyState,
+    /// How long the lease, or the recovery of the server, still lasts.
+    pub remaining: Duration,
+    /// How many attempts queue for the key.
+    pub waiters: u32,
+}

@@ -1,0 +1,1 @@
+//! The lock table, its queues and timers, as a pure value.

@@ -1,0 +1,1 @@
+//! The Lockstead server's shell: sockets, clock and driver.
