@@ -1,1 +1,119 @@
-//! The Lockstead server's shell: sockets, clock and driver.
+//! The server's shell: the only thing that touches sockets and clocks, and it holds no rules. What a request means is
+//! the engine's; what a connection may do is the session's; here is only who is read, when, and in which order.
+//!
+//! - `driver`: the turn of the loop: read, stamp the time, due events, requests, write.
+//! - `connection`, `stream`, `wake`: one connection, its socket, and how it gets on the list of the ready.
+//! - `listen`, `accept`: listeners, and what happens when there is no room.
+//! - `alarm`, `timeouts`: the one timer, and the deadlines of the connections themselves.
+//! - `clock`, `random`, `tokens`: the one place each for time, chance and numbers that only rise.
+
+#![cfg(target_os = "linux")]
+
+mod accept;
+mod alarm;
+mod clock;
+mod connection;
+mod driver;
+mod listen;
+mod random;
+mod stop;
+mod stream;
+mod timeouts;
+mod tokens;
+mod wake;
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use listen::{BoundAddr, ListenAddr};
+pub use lockstead_engine::Limits;
+
+use driver::Driver;
+use listen::Listener;
+
+/// What a server is told at its start.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where to listen.
+    pub listen: Vec<ListenAddr>,
+    /// How much the lock table may hold, and the longest lease.
+    pub limits: Limits,
+    /// The most sessions at once; half of the process's file handles if that is less.
+    pub max_sessions: u32,
+    /// How long a stopping server lets holders release.
+    pub drain_grace: Duration,
+    /// How long to grant nothing after the start, so that grants of a former run surely have ended.
+    pub recovery_pause: Option<Duration>,
+}
+
+/// Why a server did not start, or stopped before its time.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The operator's: there is nowhere to listen.
+    #[error("there is no address to listen on")]
+    NoListener,
+    /// The operator's, or another program's that has the address.
+    #[error("cannot listen on {addr}: {source}")]
+    Listen {
+        /// The address as it was given.
+        addr: ListenAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another server listens there.
+    #[error("another server is listening on unix:{}", path.display())]
+    InUse {
+        /// The path of the socket.
+        path: PathBuf,
+    },
+    /// The operator's: the file beside a Unix-domain socket cannot be locked.
+    #[error("cannot lock {}: {source}", path.display())]
+    Lock {
+        /// The path of the lock file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The system's: something that every server needs is not to be had.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// What could not be done.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A second signal came while the server was draining.
+    #[error("stopped at once by a second signal")]
+    SecondSignal,
+}
+
+impl ServeError {
+    fn system(what: &'static str) -> impl Fn(io::Error) -> Self {
+        move |source| Self::System { what, source }
+    }
+}
+
+/// Serves until SIGTERM or SIGINT, then drains. Calls `ready` once with the addresses when clients can connect.
+///
+/// Everything happens on the calling thread.
+pub fn run(config: Config, ready: impl FnOnce(&[BoundAddr])) -> Result<(), ServeError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(ServeError::system("start the event loop"))?;
+    runtime.block_on(async {
+        if config.listen.is_empty() {
+            return Err(ServeError::NoListener);
+        }
+        let mut listeners = Vec::new();
+        for addr in &config.listen {
+            listeners.push(Listener::bind(addr).await?);
+        }
+        let addrs: Vec<BoundAddr> = listeners.iter().map(|listener| listener.addr().clone()).collect();
+        let mut driver = Driver::new(&config, listeners)?;
+        ready(&addrs);
+        // The driver is one task that does bounded work in each turn: tokio need not make it pause in the middle.
+        tokio::task::unconstrained(std::future::poll_fn(|cx| driver.poll(cx))).await
+    })
+}

@@ -1,0 +1,80 @@
+//! The timers of one kind. A duration is 1..=255 whole seconds and time never goes back, so one first-in first-out
+//! list for each duration is sorted by construction; leases restored at a start, in order, are one list more.
+
+use crate::ring::{Linked, Ring};
+use crate::slab::Slab;
+use crate::time::Instant;
+use crate::winner_tree::WinnerTree;
+use alloc::boxed::Box;
+
+/// A record that ends at some instant.
+pub(crate) trait Timed: Linked {
+    /// The instant at which it ends.
+    fn ends(&self) -> Instant;
+}
+
+/// One of the lists. Of records that end at one instant those in a higher list were armed earlier: a longer duration
+/// began earlier, and what was restored was there before all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DurationList(u8);
+
+impl DurationList {
+    /// Those that were restored at the start.
+    pub(crate) const RESTORED: Self = Self(u8::MAX);
+
+    /// The list of a duration, 1..=255.
+    pub(crate) fn of(duration_s: u8) -> Self {
+        Self(duration_s - 1)
+    }
+}
+
+/// Timers over the records of a slab, through their links number `LINK`.
+#[derive(Debug)]
+pub(crate) struct DurationLists<const LINK: usize> {
+    rings: Box<[Ring<LINK>; 256]>,
+    /// The ends of the first record of each list.
+    heads: WinnerTree,
+}
+
+impl<const LINK: usize> DurationLists<LINK> {
+    pub(crate) fn new() -> Self {
+        Self {
+            rings: Box::new([Ring::EMPTY; 256]),
+            heads: WinnerTree::new(),
+        }
+    }
+
+    /// Puts a record at the end of a list. It must not end earlier than the one before it.
+    pub(crate) fn arm<T: Timed>(&mut self, slab: &mut Slab<T>, slot: u32, list: DurationList) {
+        let ring = &mut self.rings[usize::from(list.0)];
+        debug_assert!(
+            ring.last(slab)
+                .is_none_or(|last| slab[last].ends() <= slab[slot].ends()),
+            "in order"
+        );
+        ring.push_back(slab, slot);
+        self.update_head(slab, list);
+    }
+
+    /// Takes a record out of its list.
+    pub(crate) fn disarm<T: Timed>(&mut self, slab: &mut Slab<T>, slot: u32, list: DurationList) {
+        self.rings[usize::from(list.0)].remove(slab, slot);
+        self.update_head(slab, list);
+    }
+
+    /// The record that ends first, of equal ends the one that was armed first.
+    pub(crate) fn earliest(&self) -> Option<(Instant, u32)> {
+        let (ends, list) = self.heads.least()?;
+        Some((Instant(ends), self.rings[usize::from(list)].first()?))
+    }
+
+    /// The records of every list, list by list, oldest first.
+    pub(crate) fn lists<T: Timed>(&self, slab: &Slab<T>) -> impl Iterator<Item = impl Iterator<Item = u32>> {
+        self.rings.iter().map(|ring| ring.iter(slab))
+    }
+
+    fn update_head<T: Timed>(&mut self, slab: &Slab<T>, list: DurationList) {
+        let first = self.rings[usize::from(list.0)].first();
+        self.heads.set(list.0, first.map(|slot| slab[slot].ends().0));
+    }
+}

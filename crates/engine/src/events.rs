@@ -1,0 +1,178 @@
+//! What becomes due by time, in the order of docs/protocol.md, *Order*, and what a grant and its end do to a key.
+
+use crate::command::{Answer, Effect, KeyRef, Progress, SessionId};
+use crate::duration_lists::DurationList;
+use crate::engine::Engine;
+use crate::time::Instant;
+use crate::waiters::Attempt;
+use alloc::vec::Vec;
+
+/// Something that happens at an instant.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// The lease of this key ends.
+    LeaseEnd(u32),
+    /// The recovery ends.
+    RecoveryEnd,
+    /// The wait of this waiter ends.
+    WaitEnd(u32),
+}
+
+impl Engine {
+    /// Takes the time and lets happen what is due, in time order, at most `budget` events of it: of equal instants
+    /// lease ends and the recovery end before wait ends, each kind in the order armed. An event that comes late acts
+    /// now: what it grants counts from `now` (docs/protocol.md, *Order* and *Time*).
+    pub fn advance(&mut self, now: Instant, budget: usize, effects: &mut Vec<Effect>) -> Progress {
+        self.set_now(now);
+        for _ in 0..budget {
+            match self.next_event() {
+                Some((at, event)) if at <= now => self.happen(event, effects),
+                _ => return Progress::Done,
+            }
+        }
+        if self.is_due() {
+            Progress::More
+        } else {
+            Progress::Done
+        }
+    }
+
+    /// The instant at which something becomes due next, if nothing else happens before. It may have passed already.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.next_event().map(|(at, _)| at)
+    }
+
+    /// Whether something is due that [`Engine::advance`] has not processed.
+    pub(crate) fn is_due(&self) -> bool {
+        self.next_deadline().is_some_and(|at| at <= self.now)
+    }
+
+    /// The first event to come. The recovery counts as armed after the leases that were restored with it.
+    fn next_event(&self) -> Option<(Instant, Event)> {
+        let lease = self
+            .keys
+            .leases
+            .earliest()
+            .map(|(at, key)| (at, Event::LeaseEnd(key)));
+        let recovery = self.recovery_ends.map(|at| (at, Event::RecoveryEnd));
+        let wait = self
+            .waiters
+            .timers
+            .earliest()
+            .map(|(at, waiter)| (at, Event::WaitEnd(waiter)));
+        // The first of equal ones is taken.
+        [lease, recovery, wait]
+            .into_iter()
+            .flatten()
+            .min_by_key(|&(at, _)| at)
+    }
+
+    fn happen(&mut self, event: Event, effects: &mut Vec<Effect>) {
+        match event {
+            Event::LeaseEnd(key) => self.free(key, effects),
+            Event::RecoveryEnd => self.end_recovery(effects),
+            Event::WaitEnd(waiter) => {
+                let Attempt { session, owner, .. } = self.leave(waiter);
+                effects.push(Effect {
+                    session: SessionId(session),
+                    answer: Answer::Timeout { owner },
+                });
+            }
+        }
+    }
+
+    /// One step of the end of the recovery: the key that has been parked for longest grants to its first waiter; when
+    /// none is left, the recovery is over. It stays the first event until then.
+    fn end_recovery(&mut self, effects: &mut Vec<Effect>) {
+        match self.keys.parked.first() {
+            Some(key) => {
+                self.keys.unpark(key);
+                self.grant_first(key, effects);
+            }
+            None => self.recovery_ends = None,
+        }
+    }
+
+    /// Voids the token of a held key; its first waiter is granted, or waits on while recovering. Without waiters the
+    /// key takes no room any more.
+    pub(crate) fn free(&mut self, key: u32, effects: &mut Vec<Effect>) {
+        self.keys.void(key);
+        if !self.keys.slab[key].has_waiters() {
+            self.keys.remove(key);
+        } else if self.recovery_ends.is_some() {
+            self.keys.park(key);
+        } else {
+            self.grant_first(key, effects);
+        }
+    }
+
+    /// Grants a key that is neither held nor parked to the attempt, from now on.
+    pub(crate) fn grant(&mut self, attempt: Attempt, effects: &mut Vec<Effect>) {
+        let Attempt {
+            session,
+            key,
+            owner,
+            asked,
+            lease_s,
+            ..
+        } = attempt;
+        let lease_s = self.kept_lease_s(lease_s);
+        let token = self.tokens.take();
+        self.keys
+            .hold(key, token, self.now.end_after(lease_s), DurationList::of(lease_s));
+        let waited_ms = self.now.waited_ms(asked);
+        let answer = Answer::Acquired {
+            owner,
+            token,
+            lease_s,
+            waited_ms,
+            key: KeyRef(key),
+        };
+        effects.push(Effect {
+            session: SessionId(session),
+            answer,
+        });
+    }
+
+    fn grant_first(&mut self, key: u32, effects: &mut Vec<Effect>) {
+        let first = self.keys.slab[key].queue.first().expect("the key has waiters");
+        let attempt = self.unqueue(first);
+        self.grant(attempt, effects);
+    }
+
+    /// Queues an attempt on its key.
+    pub(crate) fn queue(&mut self, attempt: Attempt) {
+        let key = &mut self.keys.slab[attempt.key];
+        let session = &mut self.sessions[attempt.session];
+        key.waiters += 1;
+        session.waiters += 1;
+        self.waiters.join(attempt, &mut key.queue, &mut session.queue);
+    }
+
+    /// Takes a waiter out of its queue. A free key that has no other takes no room any more.
+    pub(crate) fn leave(&mut self, waiter: u32) -> Attempt {
+        let attempt = self.unqueue(waiter);
+        let key = &self.keys.slab[attempt.key];
+        if !key.is_held() && !key.has_waiters() {
+            self.keys.unpark(attempt.key);
+            self.keys.remove(attempt.key);
+        }
+        attempt
+    }
+
+    fn unqueue(&mut self, waiter: u32) -> Attempt {
+        let attempt = self.waiters.slab[waiter].attempt();
+        let key = &mut self.keys.slab[attempt.key];
+        let session = &mut self.sessions[attempt.session];
+        key.waiters -= 1;
+        session.waiters -= 1;
+        self.waiters.leave(waiter, &mut key.queue, &mut session.queue);
+        attempt
+    }
+
+    /// The lease that is kept of a wish: none is above the limit.
+    pub(crate) fn kept_lease_s(&self, lease_s: u8) -> u8 {
+        lease_s.min(self.limits.max_lease_s)
+    }
+}

@@ -1,0 +1,342 @@
+//! The turn of the loop.
+//!
+//! Each turn reads what is there, *then* stamps the time, then runs the events that are due by that time, then the
+//! requests, then writes once to each connection that has something to hear. So a request is never dated before its
+//! last byte was read, and an event that was due before a request comes before it: late perhaps, never early.
+//!
+//! A turn's work is bounded: so many connections accepted, bytes read and events run. When more events are due than
+//! fit, requests wait until all are done, over several turns; only pings are answered in between.
+
+use std::collections::VecDeque;
+use std::task::{Context, Poll};
+
+use lockstead_engine::{Effect, Engine, Instant, Progress};
+use lockstead_session::{Facts, NextRequests, Phase, Position, Session};
+use slab::Slab;
+
+use crate::accept::Door;
+use crate::alarm::Alarm;
+use crate::connection::{Connection, READ_PER_TURN};
+use crate::listen::Listener;
+use crate::stop::{Signals, Stage};
+use crate::stream::Stream;
+use crate::timeouts::Timeouts;
+use crate::wake::ReadyList;
+use crate::{Config, ServeError, clock, random, tokens};
+
+/// At most this much is read in a turn, over all connections.
+const BYTES_PER_TURN: usize = 256 * 1024;
+/// At most this many due events are run in a turn.
+const EVENTS_PER_TURN: usize = 1_024;
+
+/// Owns everything: sockets, sessions and the engine.
+pub(crate) struct Driver {
+    engine: Engine,
+    facts: Facts,
+    door: Door,
+    connections: Slab<Connection>,
+    /// The connection of each engine session.
+    by_session: Vec<usize>,
+    sessions: usize,
+    next_number: u64,
+    ready: ReadyList,
+    /// Connections to read, those to process, and those to write to.
+    to_read: VecDeque<usize>,
+    to_process: VecDeque<usize>,
+    to_write: Vec<usize>,
+    timeouts: Timeouts,
+    alarm: Alarm,
+    signals: Signals,
+    stage: Stage,
+    drain_grace_ms: u64,
+    effects: Vec<Effect>,
+    accepted: Vec<Stream>,
+    scratch: Box<[u8; READ_PER_TURN]>,
+}
+
+impl Driver {
+    pub(crate) fn new(config: &Config, listeners: Vec<Listener>) -> Result<Self, ServeError> {
+        let now = clock::now();
+        let random = |error: getrandom::Error| ServeError::system("read random numbers")(error.into());
+        let recovery_ends = config
+            .recovery_pause
+            .map(|pause| Instant(now.0 + millis_up(pause) + 1));
+        let seed = random::hash_seed().map_err(random)?;
+        Ok(Self {
+            engine: Engine::new(config.limits, seed, now, recovery_ends),
+            facts: Facts {
+                server_id: random::server_id().map_err(random)?,
+                version: env!("CARGO_PKG_VERSION"),
+                max_lease_s: config.limits.max_lease_s,
+            },
+            door: Door::new(listeners, config.max_sessions),
+            connections: Slab::new(),
+            by_session: Vec::new(),
+            sessions: 0,
+            next_number: 1,
+            ready: ReadyList::default(),
+            to_read: VecDeque::new(),
+            to_process: VecDeque::new(),
+            to_write: Vec::new(),
+            timeouts: Timeouts::default(),
+            alarm: Alarm::new().map_err(ServeError::system("make a timer"))?,
+            signals: Signals::new().map_err(ServeError::system("listen to signals"))?,
+            stage: Stage::Serving,
+            drain_grace_ms: millis_up(config.drain_grace),
+            effects: Vec::new(),
+            accepted: Vec::new(),
+            scratch: Box::new([0; READ_PER_TURN]),
+        })
+    }
+
+    /// One turn. Ready when the server has stopped.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ServeError>> {
+        self.ready.set_driver(cx.waker());
+        let signals = self.signals.poll(cx);
+        if let Err(error) = self.alarm.poll(cx) {
+            return Poll::Ready(Err(ServeError::system("read the timer")(error)));
+        }
+        let more_at_the_door = self.accept(cx);
+        self.read();
+
+        let now = clock::now();
+        self.expire_connections(now);
+        tokens::ensure(&mut self.engine, EVENTS_PER_TURN);
+        let progress = self.engine.advance(now, EVENTS_PER_TURN, &mut self.effects);
+        self.deliver();
+        if self.handle_signals(signals, now).is_err() {
+            return Poll::Ready(Err(ServeError::SecondSignal));
+        }
+        let which = match progress {
+            Progress::Done => NextRequests::All,
+            Progress::More => NextRequests::PingsOnly,
+        };
+        if !matches!(self.stage, Stage::Flushing(_)) {
+            self.process(now, which);
+        }
+        self.write(now, which);
+
+        if self.is_stopped(now) {
+            self.connections
+                .iter_mut()
+                .for_each(|(_, connection)| connection.finish(&mut self.scratch));
+            return Poll::Ready(Ok(()));
+        }
+        if let Err(error) = self.alarm.ring_at(self.next_deadline()) {
+            return Poll::Ready(Err(ServeError::system("set the timer")(error)));
+        }
+        if more_at_the_door
+            || progress == Progress::More
+            || !self.to_read.is_empty()
+            || !self.to_process.is_empty()
+        {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let deadlines = [
+            self.engine.next_deadline(),
+            self.timeouts.first(),
+            self.door.deadline(),
+            self.stage.deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    fn accept(&mut self, cx: &mut Context<'_>) -> bool {
+        let now = clock::now();
+        let mut accepted = std::mem::take(&mut self.accepted);
+        let more = self.door.poll(cx, now, &mut accepted);
+        for stream in accepted.drain(..) {
+            let may_linger = self.door.may_linger(self.connections.len());
+            let entry = self.connections.vacant_entry();
+            let slot = entry.key();
+            let wake = self.ready.handle(slot);
+            if self.door.has_room(self.sessions) {
+                let id = self.engine.open_session();
+                let session = Session::new(self.next_number);
+                entry.insert(Connection::new(stream, session, Some(id), wake));
+                let index = id.0 as usize;
+                if self.by_session.len() <= index {
+                    self.by_session.resize(index + 1, usize::MAX);
+                }
+                self.by_session[index] = slot;
+                self.sessions += 1;
+                self.next_number += 1;
+                self.to_read.push_back(slot);
+            } else {
+                let mut refused = Connection::new(stream, Session::refused(now), None, wake);
+                if may_linger {
+                    entry.insert(refused);
+                    self.to_read.push_back(slot);
+                    mark_dirty(&mut self.connections, &mut self.to_write, slot);
+                } else {
+                    refused.write();
+                }
+            }
+        }
+        self.accepted = accepted;
+        more
+    }
+
+    /// Reads from the connections that are ready, one share each, in the order in which they got ready.
+    fn read(&mut self) {
+        self.ready.take(&mut self.to_read);
+        let mut left = BYTES_PER_TURN;
+        for _ in 0..self.to_read.len() {
+            if left == 0 {
+                return;
+            }
+            let Some(slot) = self.to_read.pop_front() else {
+                return;
+            };
+            let Some(connection) = self.connections.get_mut(slot) else {
+                continue;
+            };
+            connection.taken();
+            left = left.saturating_sub(connection.read(&mut self.scratch).max(1));
+            if !std::mem::replace(&mut connection.queued, true) {
+                self.to_process.push_back(slot);
+            }
+            // It may have woken because there is room to write again.
+            mark_dirty(&mut self.connections, &mut self.to_write, slot);
+        }
+    }
+
+    fn expire_connections(&mut self, now: Instant) {
+        while let Some(slot) = self.timeouts.pop_due(now) {
+            let connection = &mut self.connections[slot];
+            connection.armed = None;
+            connection.session.expire(now);
+            mark_dirty(&mut self.connections, &mut self.to_write, slot);
+        }
+    }
+
+    /// Runs the requests of every connection on the list, in order. Those that have to wait stay on it.
+    fn process(&mut self, now: Instant, which: NextRequests) {
+        for _ in 0..self.to_process.len() {
+            let Some(slot) = self.to_process.pop_front() else {
+                return;
+            };
+            let Some(connection) = self.connections.get_mut(slot) else {
+                continue;
+            };
+            connection.queued = false;
+            let Some(id) = connection.id else { continue };
+            while let Some(command) = self.connections[slot].session.next(&self.facts, which) {
+                tokens::ensure(&mut self.engine, 1);
+                self.engine.run(now, id, command, &mut self.effects);
+                self.deliver();
+            }
+            self.close_if_ending(now, which, slot);
+            mark_dirty(&mut self.connections, &mut self.to_write, slot);
+        }
+    }
+
+    /// Takes the engine's answers to their sessions.
+    fn deliver(&mut self) {
+        for Effect { session, answer } in self.effects.drain(..) {
+            let slot = self.by_session[session.0 as usize];
+            self.connections[slot].session.answer(answer, Position::START);
+            mark_dirty(&mut self.connections, &mut self.to_write, slot);
+        }
+    }
+
+    /// Closes a session that is over, in one step with the engine. Others may get what it gives back, so this too
+    /// waits until no event is due.
+    fn close_if_ending(&mut self, now: Instant, which: NextRequests, slot: usize) {
+        let connection = &mut self.connections[slot];
+        if connection.session.phase() != Phase::Ending || which == NextRequests::PingsOnly {
+            return;
+        }
+        let unsent = connection.session.close(now);
+        if let Some(id) = connection.id.take() {
+            self.sessions -= 1;
+            tokens::ensure(&mut self.engine, unsent.size_hint().1.unwrap_or(0));
+            self.engine.close_session(now, id, unsent, &mut self.effects);
+            self.deliver();
+        }
+        mark_dirty(&mut self.connections, &mut self.to_write, slot);
+    }
+
+    /// Writes once to each connection that has something to hear, and lets go of those that are over.
+    fn write(&mut self, now: Instant, which: NextRequests) {
+        // Closing one session can make another overflow, so the list may grow while it is gone through.
+        let mut next = 0;
+        while let Some(&slot) = self.to_write.get(next) {
+            next += 1;
+            self.close_if_ending(now, which, slot);
+        }
+        while let Some(slot) = self.to_write.pop() {
+            let connection = &mut self.connections[slot];
+            connection.dirty = false;
+            connection.write();
+            connection.session.settle(now);
+            if connection.is_over() {
+                self.timeouts.disarm(slot, &mut connection.armed);
+                self.connections.remove(slot);
+                continue;
+            }
+            self.timeouts
+                .arm(slot, &mut connection.armed, connection.session.deadline());
+            if connection.session.has_requests() && !std::mem::replace(&mut connection.queued, true) {
+                self.to_process.push_back(slot);
+            }
+            if connection.wants_reading() {
+                self.to_read.push_back(slot);
+            }
+        }
+    }
+
+    fn handle_signals(&mut self, signals: usize, now: Instant) -> Result<(), ServeError> {
+        for _ in 0..signals {
+            if self.stage != Stage::Serving {
+                return Err(ServeError::SecondSignal);
+            }
+            tracing::info!(
+                grace_ms = self.drain_grace_ms,
+                held = self.engine.counts().held,
+                "draining"
+            );
+            self.stage = Stage::Draining(Instant(now.0 + self.drain_grace_ms));
+            self.engine.drain(&mut self.effects);
+            self.deliver();
+        }
+        Ok(())
+    }
+
+    /// Moves on from draining to flushing to the end.
+    fn is_stopped(&mut self, now: Instant) -> bool {
+        if let Stage::Draining(until) = self.stage {
+            let held = self.engine.counts().held;
+            if held == 0 || now >= until {
+                tracing::info!(
+                    leases_forgotten = held,
+                    "drained; durability is none, so held leases are forgotten"
+                );
+                self.stage = Stage::flushing(now);
+            }
+        }
+        let Stage::Flushing(until) = self.stage else {
+            return false;
+        };
+        now >= until
+            || self
+                .connections
+                .iter()
+                .all(|(_, connection)| connection.session.output().is_empty())
+    }
+}
+
+fn mark_dirty(connections: &mut Slab<Connection>, to_write: &mut Vec<usize>, slot: usize) {
+    if !std::mem::replace(&mut connections[slot].dirty, true) {
+        to_write.push(slot);
+    }
+}
+
+/// Whole milliseconds, rounded up.
+fn millis_up(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX / 2)
+}

@@ -1,0 +1,73 @@
+//! Which connections have something to do: each has one waker that puts it on one list and wakes the driver.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Wake, Waker};
+
+#[derive(Default)]
+struct List {
+    slots: Vec<usize>,
+    driver: Option<Waker>,
+}
+
+/// The connections that woke since the list was last taken, in the order in which they did.
+#[derive(Clone, Default)]
+pub(crate) struct ReadyList(Arc<Mutex<List>>);
+
+impl ReadyList {
+    fn lock(&self) -> MutexGuard<'_, List> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whom to wake from now on.
+    pub(crate) fn set_driver(&self, driver: &Waker) {
+        let mut list = self.lock();
+        if !list.driver.as_ref().is_some_and(|known| known.will_wake(driver)) {
+            list.driver = Some(driver.clone());
+        }
+    }
+
+    /// Moves everything on the list to the end of `into`.
+    pub(crate) fn take(&self, into: &mut impl Extend<usize>) {
+        into.extend(self.lock().slots.drain(..));
+    }
+
+    /// A handle for the connection in `slot`.
+    pub(crate) fn handle(&self, slot: usize) -> Arc<WakeHandle> {
+        Arc::new(WakeHandle {
+            slot,
+            listed: AtomicBool::new(false),
+            list: self.clone(),
+        })
+    }
+}
+
+/// One connection's way onto the list.
+pub(crate) struct WakeHandle {
+    slot: usize,
+    listed: AtomicBool,
+    list: ReadyList,
+}
+
+impl WakeHandle {
+    /// The connection was taken from the list: the next wake puts it there again.
+    pub(crate) fn taken(&self) {
+        self.listed.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Wake for WakeHandle {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.listed.swap(true, Ordering::Relaxed) {
+            let mut list = self.list.lock();
+            list.slots.push(self.slot);
+            if let Some(driver) = &list.driver {
+                driver.wake_by_ref();
+            }
+        }
+    }
+}

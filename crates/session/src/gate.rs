@@ -1,0 +1,75 @@
+//! Answers that wait until the journal has reached a position.
+//!
+//! Only a grant and an extend wait: each until the records of its own step are as safe as the mode demands. What
+//! answers a release or an extend behind a waiting extend of its session waits with it, because those are answered in
+//! the order of their requests. A release that is lost keeps the key held: late, never early; so it need not wait for
+//! itself.
+
+use alloc::collections::VecDeque;
+
+use lockstead_engine::Answer;
+
+/// How far a journal has come. Grows; [`Position::START`] is reached from the beginning, which is all there is without
+/// a journal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position(pub u64);
+
+impl Position {
+    /// The position before the first record.
+    pub const START: Self = Self(0);
+}
+
+/// Answers held back, in the order in which they come free.
+#[derive(Default)]
+pub(crate) struct Gate {
+    reached: Position,
+    held: VecDeque<(Position, Answer)>,
+    extends: usize,
+}
+
+impl Gate {
+    /// Takes an answer that needs `position`. Gives it back if nothing has to wait.
+    pub(crate) fn pass(&mut self, answer: Answer, position: Position) -> Option<Answer> {
+        let waits = match answer {
+            Answer::Acquired { .. } => position > self.reached,
+            Answer::Extended { .. } => position > self.reached || self.extends > 0,
+            Answer::Released { .. } | Answer::NotHeld { .. } => self.extends > 0,
+            Answer::Timeout { .. } | Answer::Busy { .. } | Answer::State { .. } => false,
+        };
+        if !waits {
+            return Some(answer);
+        }
+        self.extends += usize::from(matches!(answer, Answer::Extended { .. }));
+        // Positions only grow, so what waits behind something else needs no position of its own.
+        let behind = self.held.back().map_or(position, |&(last, _)| last.max(position));
+        self.held.push_back((behind, answer));
+        None
+    }
+
+    /// The journal has come to `position`.
+    pub(crate) fn reach(&mut self, position: Position) {
+        self.reached = self.reached.max(position);
+    }
+
+    /// The next answer that no longer waits.
+    pub(crate) fn next_free(&mut self) -> Option<Answer> {
+        let (_, answer) = self
+            .held
+            .pop_front_if(|(position, _)| *position <= self.reached)?;
+        self.extends -= usize::from(matches!(answer, Answer::Extended { .. }));
+        Some(answer)
+    }
+
+    /// How many answers wait.
+    pub(crate) fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Takes everything that waits: the session ends.
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = Answer> + use<> {
+        self.extends = 0;
+        core::mem::take(&mut self.held)
+            .into_iter()
+            .map(|(_, answer)| answer)
+    }
+}

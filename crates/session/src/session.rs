@@ -1,0 +1,486 @@
+//! One connection, from its first byte to its last.
+
+use alloc::format;
+use alloc::string::String;
+
+use lockstead_engine::{Answer, Command, Instant, UnsentGrant};
+use lockstead_proto::{
+    Acquire, Acquired, Busy, Cancel, ErrorAnswer, ErrorCode, Extend, Extended, Hello, HelloText, MAX_KEY,
+    MAX_TEXT, NotHeld, Pong, Query, Release, Released, Request, RequestError, State, Timeout, VERSION,
+    Welcome, decode_request,
+};
+
+use crate::gate::{Gate, Position};
+use crate::input::Input;
+use crate::output::Output;
+
+/// The most bytes of one session that are read and not processed.
+pub const INPUT_LIMIT: usize = 64 * 1024;
+/// The most bytes of one session that are answered and not accepted by the kernel.
+pub const OUTPUT_LIMIT: usize = 1024 * 1024;
+/// A frame that was begun must be whole within this many milliseconds.
+pub const FINISH_FRAME_MS: u64 = 10_000;
+/// A session whose output is full must make progress within this many milliseconds.
+pub const STALL_MS: u64 = 10_000;
+/// After an error that closes, what the peer still sends is read away for at most this many milliseconds.
+pub const LINGER_MS: u64 = 1_000;
+
+/// The longest answer to one request: requests are only processed while it still fits.
+const LONGEST_ANSWER: usize = 11 + MAX_TEXT;
+/// The longest answer that the gate can hold back.
+const LONGEST_GATED: usize = 23;
+
+/// What a session tells its peer about the server.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The server id: 32 hexadecimal digits.
+    pub server_id: String,
+    /// The version of the program.
+    pub version: &'static str,
+    /// The longest lease that is granted, in seconds.
+    pub max_lease_s: u8,
+}
+
+/// Which requests may be processed now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextRequests {
+    /// All of them: no event is due.
+    All,
+    /// Only pings: events are due and come first (docs/protocol.md, *Order*).
+    PingsOnly,
+}
+
+/// Where a session is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Requests are served.
+    Open,
+    /// It is over, and the shell has to take [`Session::close`] to the engine before anything else happens.
+    Ending,
+    /// Closed, but the peer may still read why: its bytes are read away until it closes or the time is over.
+    Lingering,
+    /// Nothing is left to do; the connection can be dropped.
+    Closed,
+}
+
+/// Why the server ends a session: what its last answer says.
+#[derive(Clone, Copy)]
+struct Fault {
+    code: ErrorCode,
+    id: u64,
+    text: &'static str,
+}
+
+/// The server's side of one connection.
+pub struct Session {
+    number: u64,
+    phase: Phase,
+    input: Input,
+    output: Output,
+    gate: Gate,
+    /// End of stream, or an error, was read: what is in `input` is all there will be.
+    ended: bool,
+    /// A write failed: nothing more reaches the peer.
+    broken: bool,
+    /// What was read ends within a frame, or with one.
+    starved: bool,
+    /// A frame was consumed since the last settling.
+    consumed: bool,
+    fault: Option<Fault>,
+    frame_since: Option<Instant>,
+    full_since: Option<Instant>,
+    linger_until: Instant,
+}
+
+impl Session {
+    /// A session that was just accepted. Its `number` is told to the peer and never used again under this server id.
+    pub fn new(number: u64) -> Self {
+        Self {
+            number,
+            phase: Phase::Open,
+            input: Input::default(),
+            output: Output::default(),
+            gate: Gate::default(),
+            ended: false,
+            broken: false,
+            starved: true,
+            consumed: false,
+            fault: None,
+            frame_since: None,
+            full_since: None,
+            linger_until: Instant(0),
+        }
+    }
+
+    /// A session that cannot be served, because the server has as many as it may have: it is told so and lingers.
+    pub fn refused(now: Instant) -> Self {
+        let mut session = Self::new(0);
+        session.fail(
+            ErrorCode::OverLimits,
+            0,
+            "the server has all the sessions it may have; try again later",
+        );
+        session.close(now).for_each(drop);
+        session
+    }
+
+    /// Where the session is in its life.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// How many bytes may be read from the connection now; 0 stops the reading until output has gone.
+    pub fn room(&self) -> usize {
+        match self.phase {
+            Phase::Open if self.ended || is_full(self.backlog()) => 0,
+            Phase::Open => INPUT_LIMIT.saturating_sub(self.input.len()),
+            Phase::Lingering => INPUT_LIMIT,
+            Phase::Ending | Phase::Closed => 0,
+        }
+    }
+
+    /// These bytes were read.
+    pub fn received(&mut self, bytes: &[u8]) {
+        if self.phase == Phase::Open {
+            self.input.push(bytes);
+            self.starved = false;
+        }
+    }
+
+    /// End of stream, or an error, was read: no more bytes will come. What came before still counts.
+    pub fn read_ended(&mut self) {
+        match self.phase {
+            Phase::Lingering => self.phase = Phase::Closed,
+            _ => {
+                self.ended = true;
+                self.starved = false;
+            }
+        }
+    }
+
+    /// A write failed. The session goes on until the end of its input is read, but nothing reaches the peer.
+    pub fn write_failed(&mut self) {
+        self.broken = true;
+        self.output.clear();
+        if self.phase == Phase::Lingering {
+            self.phase = Phase::Closed;
+        }
+    }
+
+    /// Whether [`Session::next`] has something to do that it could not do the last time, or the session is ending.
+    pub fn has_requests(&self) -> bool {
+        match self.phase {
+            Phase::Open => !self.starved && (self.ended || !is_full(self.backlog())),
+            Phase::Ending => true,
+            Phase::Lingering | Phase::Closed => false,
+        }
+    }
+
+    /// The next request for the engine. Pings, hellos and bad requests are answered on the way. `None`: there is none
+    /// for now, or the session is [`Phase::Ending`].
+    pub fn next(&mut self, facts: &Facts, which: NextRequests) -> Option<Command<'_>> {
+        let Self {
+            phase,
+            input,
+            output,
+            starved,
+            consumed,
+            fault,
+            ..
+        } = self;
+        if *phase != Phase::Open {
+            return None;
+        }
+        let gated = self.gate.len() * LONGEST_GATED;
+        let (bytes, at) = input.split();
+        loop {
+            *starved = false;
+            if !self.ended && !self.broken && is_full(output.rest().len() + gated) {
+                return None;
+            }
+            let (request, used) = match decode_request(&bytes[*at..]) {
+                Ok(Some(decoded)) => decoded,
+                Ok(None) => {
+                    *starved = true;
+                    if self.ended {
+                        *phase = Phase::Ending;
+                    }
+                    return None;
+                }
+                Err(error) => {
+                    *consumed = true;
+                    *fault = reject(error, at, output);
+                    if fault.is_some() {
+                        *phase = Phase::Ending;
+                        return None;
+                    }
+                    continue;
+                }
+            };
+            if which == NextRequests::PingsOnly && !matches!(request, Request::Ping(_)) {
+                return None;
+            }
+            *at += used;
+            *consumed = true;
+            match request {
+                Request::Ping(ping) => Pong { id: ping.id }.encode(output.buffer()),
+                Request::Hello(hello) => {
+                    *fault = greet(hello, self.number, facts, output);
+                    if fault.is_some() {
+                        *phase = Phase::Ending;
+                        return None;
+                    }
+                }
+                Request::Acquire(Acquire {
+                    wait_s,
+                    lease_s,
+                    owner,
+                    key,
+                }) => {
+                    return Some(Command::Acquire {
+                        wait_s,
+                        lease_s,
+                        owner,
+                        key,
+                    });
+                }
+                Request::Release(Release { token, key }) => return Some(Command::Release { token, key }),
+                Request::Extend(Extend { lease_s, token, key }) => {
+                    return Some(Command::Extend { lease_s, token, key });
+                }
+                Request::Cancel(Cancel { owner, key }) => return Some(Command::Cancel { owner, key }),
+                Request::Query(Query { id, key }) => return Some(Command::Query { id, key }),
+            }
+        }
+    }
+
+    /// The engine answers. `position` is the end of the journal records of the same step.
+    pub fn answer(&mut self, answer: Answer, position: Position) {
+        if let Some(answer) = self.gate.pass(answer, position) {
+            self.encode(answer);
+        }
+        self.check_overflow();
+    }
+
+    /// The journal has reached `position`: what waited for it comes out.
+    pub fn reached(&mut self, position: Position) {
+        self.gate.reach(position);
+        while let Some(answer) = self.gate.next_free() {
+            self.encode(answer);
+        }
+    }
+
+    /// What is to be written to the connection.
+    pub fn output(&self) -> &[u8] {
+        if self.broken { &[] } else { self.output.rest() }
+    }
+
+    /// The kernel accepted the next `n` bytes of [`Session::output`].
+    pub fn accepted(&mut self, n: usize) {
+        self.output.accept(n);
+        self.full_since = None;
+    }
+
+    /// Whether the last answer was written, so that the writing side is to be shut down.
+    pub fn has_said_all(&self) -> bool {
+        self.phase == Phase::Lingering && self.output().is_empty()
+    }
+
+    /// Ends the turn: `now` is when frames that are not whole and output that is full begin to count.
+    pub fn settle(&mut self, now: Instant) {
+        self.input.tidy();
+        if self.broken {
+            self.output.clear();
+        }
+        let open = self.phase == Phase::Open;
+        self.frame_since = match self.frame_since {
+            _ if !open || !self.starved || self.input.len() == 0 => None,
+            Some(since) if !self.consumed => Some(since),
+            _ => Some(now),
+        };
+        self.consumed = false;
+        self.full_since = if open && is_full(self.backlog()) {
+            self.full_since.or(Some(now))
+        } else {
+            None
+        };
+    }
+
+    /// When [`Session::expire`] has something to do, if nothing else happens before.
+    pub fn deadline(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Open => {
+                let frame = self
+                    .frame_since
+                    .map(|since| Instant(since.0 + FINISH_FRAME_MS + 1));
+                let full = self.full_since.map(|since| Instant(since.0 + STALL_MS + 1));
+                [frame, full].into_iter().flatten().min()
+            }
+            Phase::Lingering => Some(self.linger_until),
+            Phase::Ending | Phase::Closed => None,
+        }
+    }
+
+    /// Ends the session if a deadline of its own has come.
+    pub fn expire(&mut self, now: Instant) {
+        if self.deadline().is_none_or(|deadline| now < deadline) {
+            return;
+        }
+        match self.phase {
+            Phase::Lingering => self.phase = Phase::Closed,
+            _ if self.full_since.is_some() => self.fail_over_limits("the answers were not read for 10 s"),
+            _ => self.fail_over_limits("a frame was begun and not finished within 10 s"),
+        }
+    }
+
+    /// Closes, in one step: output that was not begun is thrown away for good, and with it the grants that the peer can
+    /// never have seen, which are returned for the engine to free. If the server ends the session, what is wrong is the
+    /// last thing written.
+    pub fn close(&mut self, now: Instant) -> impl Iterator<Item = UnsentGrant> + use<> {
+        let unsent = self.output.throw_away();
+        let gated = self.gate.take().filter_map(|answer| match answer {
+            Answer::Acquired { key, token, .. } => Some(UnsentGrant { key, token }),
+            _ => None,
+        });
+        self.input.clear();
+        match self.fault.take() {
+            Some(Fault { code, id, text }) if !self.broken && !self.ended => {
+                ErrorAnswer { code, id, text }.encode(self.output.buffer());
+                self.phase = Phase::Lingering;
+                self.linger_until = Instant(now.0 + LINGER_MS);
+            }
+            _ => {
+                self.output.clear();
+                self.phase = Phase::Closed;
+            }
+        }
+        unsent.chain(gated)
+    }
+
+    fn fail(&mut self, code: ErrorCode, id: u64, text: &'static str) {
+        self.fault = Some(Fault { code, id, text });
+        self.phase = Phase::Ending;
+    }
+
+    fn fail_over_limits(&mut self, text: &'static str) {
+        self.fail(ErrorCode::OverLimits, 0, text);
+    }
+
+    /// Bytes that are answered and not accepted, those behind the gate among them.
+    fn backlog(&self) -> usize {
+        self.output().len() + self.gate.len() * LONGEST_GATED
+    }
+
+    fn check_overflow(&mut self) {
+        if self.phase == Phase::Open && !self.ended && self.backlog() > OUTPUT_LIMIT {
+            self.fail_over_limits("more answers came than were read");
+        }
+    }
+
+    fn encode(&mut self, answer: Answer) {
+        if let Answer::Acquired { key, token, .. } = answer {
+            self.output.grant_follows(UnsentGrant { key, token });
+        }
+        let out = self.output.buffer();
+        match answer {
+            Answer::Acquired {
+                owner,
+                token,
+                lease_s,
+                waited_ms,
+                ..
+            } => {
+                Acquired {
+                    owner,
+                    token,
+                    lease_s,
+                    waited_ms,
+                }
+                .encode(out);
+            }
+            Answer::Timeout { owner } => Timeout { owner }.encode(out),
+            Answer::Busy { owner, reason } => Busy { owner, reason }.encode(out),
+            Answer::Released { token } => Released { token }.encode(out),
+            Answer::Extended { token, lease_s } => Extended { token, lease_s }.encode(out),
+            Answer::NotHeld { token } => NotHeld { token }.encode(out),
+            Answer::State {
+                id,
+                state,
+                remaining_ms,
+                waiters,
+            } => {
+                State {
+                    id,
+                    state,
+                    remaining_ms,
+                    waiters,
+                }
+                .encode(out);
+            }
+        }
+    }
+}
+
+/// No request is processed, and so none read, until some of this much output has gone.
+fn is_full(backlog: usize) -> bool {
+    backlog + LONGEST_ANSWER > OUTPUT_LIMIT
+}
+
+/// Answers a request that breaks the rules, or says why it ends the session.
+fn reject(error: RequestError, at: &mut usize, output: &mut Output) -> Option<Fault> {
+    let RequestError {
+        code,
+        id,
+        consumed,
+        silent,
+    } = error;
+    let text = sentence(code);
+    let Some(used) = consumed else {
+        return Some(Fault { code, id, text });
+    };
+    *at += used;
+    if !silent {
+        ErrorAnswer { code, id, text }.encode(output.buffer());
+    }
+    None
+}
+
+/// Answers a hello, or says what is wrong with it.
+fn greet(hello: Hello<'_>, number: u64, facts: &Facts, output: &mut Output) -> Option<Fault> {
+    if HelloText::parse(hello.text).is_none() {
+        let text = "the name in a hello has 1 to 64 bytes";
+        return Some(Fault {
+            code: ErrorCode::Malformed,
+            id: hello.id,
+            text,
+        });
+    }
+    let Facts {
+        server_id,
+        version,
+        max_lease_s,
+    } = facts;
+    let text = format!(
+        "server=lockstead/{version} id={server_id} session={number} max_key={MAX_KEY} max_lease={max_lease_s}"
+    );
+    Welcome {
+        version: VERSION,
+        id: hello.id,
+        text: &text,
+    }
+    .encode(output.buffer());
+    None
+}
+
+/// What a person is told about a bad request.
+fn sentence(code: ErrorCode) -> &'static str {
+    match code {
+        ErrorCode::UnknownOp => {
+            "no request starts with this byte; this port speaks the Lockstead protocol, version 1"
+        }
+        ErrorCode::BadKey => "a key is 1 to 1024 bytes of UTF-8",
+        ErrorCode::BadLease => "a lease is 1 to 255 seconds",
+        ErrorCode::UnsupportedVersion => "this server speaks version 1 of the protocol",
+        _ => "these bytes are no frame of the Lockstead protocol",
+    }
+}
