@@ -300,7 +300,7 @@ impl Driver {
                 held = self.engine.counts().held,
                 "draining"
             );
-            self.stage = Stage::Draining(Instant(now.0 + self.drain_grace_ms));
+            self.stage = Stage::Draining(Instant(now.0 + self.drain_grace_ms + 1));
             self.engine.drain(&mut self.effects);
             self.deliver();
         }

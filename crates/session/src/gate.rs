@@ -73,3 +73,78 @@ impl Gate {
             .map(|(_, answer)| answer)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use super::*;
+
+    const E5: Answer = Answer::Extended { token: 5, lease_s: 1 };
+    const E6: Answer = Answer::Extended { token: 6, lease_s: 1 };
+    const R: Answer = Answer::Released { token: 5 };
+    const N: Answer = Answer::NotHeld { token: 5 };
+    const T: Answer = Answer::Timeout { owner: 1 };
+
+    fn free(gate: &mut Gate) -> Vec<Answer> {
+        core::iter::from_fn(|| gate.next_free()).collect()
+    }
+
+    #[test]
+    fn without_a_journal_nothing_waits() {
+        let mut gate = Gate::default();
+        for answer in [E5, R, N, T] {
+            assert_eq!(gate.pass(answer, Position::START), Some(answer));
+        }
+        assert_eq!(gate.len(), 0);
+    }
+
+    #[test]
+    fn an_extend_waits_and_releases_behind_it_wait_with_it() {
+        let mut gate = Gate::default();
+        assert_eq!(
+            gate.pass(R, Position(1)),
+            Some(R),
+            "a release alone waits for nothing"
+        );
+        assert_eq!(gate.pass(E5, Position(2)), None);
+        assert_eq!(
+            gate.pass(T, Position(2)),
+            Some(T),
+            "a timeout is in no order with an extend"
+        );
+        assert_eq!(gate.pass(R, Position(3)), None);
+        assert_eq!(gate.pass(N, Position(3)), None);
+        assert_eq!(
+            gate.pass(E6, Position::START),
+            None,
+            "an extend that wrote nothing keeps its turn"
+        );
+        assert_eq!(gate.len(), 4);
+        gate.reach(Position(1));
+        assert_eq!(free(&mut gate), []);
+        gate.reach(Position(2));
+        assert_eq!(free(&mut gate), [E5]);
+        gate.reach(Position(3));
+        assert_eq!(free(&mut gate), [R, N, E6]);
+        assert_eq!(gate.pass(R, Position(9)), Some(R), "no extend waits any more");
+    }
+
+    #[test]
+    fn a_position_never_goes_back() {
+        let mut gate = Gate::default();
+        gate.reach(Position(7));
+        gate.reach(Position(3));
+        assert_eq!(gate.pass(E5, Position(7)), Some(E5));
+        assert_eq!(gate.pass(E5, Position(8)), None);
+    }
+
+    #[test]
+    fn what_is_taken_is_gone() {
+        let mut gate = Gate::default();
+        assert_eq!(gate.pass(E5, Position(1)), None);
+        assert_eq!(gate.take().collect::<Vec<_>>(), [E5]);
+        assert_eq!(gate.len(), 0);
+        assert_eq!(gate.pass(R, Position(1)), Some(R));
+    }
+}

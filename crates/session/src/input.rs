@@ -43,3 +43,47 @@ impl Input {
         *self = Self::default();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_consumed_goes_and_what_is_left_stays() {
+        let mut input = Input::default();
+        input.push(b"abcdef");
+        *input.split().1 += 4;
+        assert_eq!(input.len(), 2);
+        input.tidy();
+        assert_eq!(input.split(), (&b"ef"[..], &mut 0));
+        input.push(b"gh");
+        assert_eq!(input.split().0, b"efgh");
+        *input.split().1 += 4;
+        input.tidy();
+        assert_eq!(input.split(), (&b""[..], &mut 0));
+        input.push(b"ij");
+        input.clear();
+        assert_eq!(input.len(), 0);
+    }
+
+    #[test]
+    fn a_burst_gives_its_memory_back_and_small_requests_keep_theirs() {
+        let mut input = Input::default();
+        let small = [0; KEEP];
+        input.push(&small);
+        *input.split().1 += small.len();
+        input.tidy();
+        assert_eq!(
+            input.bytes.capacity(),
+            KEEP,
+            "kept, so that the next request allocates nothing"
+        );
+        input.push(&[0; KEEP + 1]);
+        *input.split().1 += KEEP;
+        input.tidy();
+        assert_eq!(input.len(), 1, "memory in use is kept");
+        *input.split().1 += 1;
+        input.tidy();
+        assert_eq!(input.bytes.capacity(), 0);
+    }
+}

@@ -98,3 +98,135 @@ impl Output {
         (self.accepted, self.frame) = (0, 0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::vec::Vec;
+
+    use lockstead_engine::{Answer, Command, Engine, Instant, Limits};
+    use lockstead_proto::{Acquired, Timeout};
+
+    use super::*;
+
+    /// Real grants, since only the engine can make the place of a key.
+    fn grants(n: usize) -> Vec<UnsentGrant> {
+        let mut engine = Engine::new(Limits::default(), [1, 2], Instant(0), None);
+        engine.supply_tokens(1, n as u64);
+        let session = engine.open_session();
+        let mut effects = Vec::new();
+        for i in 0..n {
+            let key = &std::format!("k{i}");
+            let command = Command::Acquire {
+                wait_s: 0,
+                lease_s: 9,
+                owner: 1,
+                key,
+            };
+            engine.run(Instant(0), session, command, &mut effects);
+        }
+        let grant = |answer| match answer {
+            Answer::Acquired { key, token, .. } => UnsentGrant { key, token },
+            other => panic!("{other:?}"),
+        };
+        effects.into_iter().map(|effect| grant(effect.answer)).collect()
+    }
+
+    fn push(output: &mut Output, grant: UnsentGrant) {
+        output.grant_follows(grant);
+        Acquired {
+            owner: 1,
+            token: grant.token,
+            lease_s: 9,
+            waited_ms: 0,
+        }
+        .encode(output.buffer());
+    }
+
+    #[test]
+    fn a_grant_is_sent_from_its_first_byte_on() {
+        let grants = grants(3);
+        for accepted in 0..=69 {
+            let mut output = Output::default();
+            grants.iter().for_each(|&grant| push(&mut output, grant));
+            output.accept(accepted);
+            let unsent: Vec<_> = output.throw_away().collect();
+            assert_eq!(
+                unsent,
+                grants[accepted.div_ceil(23)..],
+                "{accepted} bytes accepted"
+            );
+            // What was begun is finished, the rest is gone.
+            assert_eq!(
+                output.rest().len(),
+                (23 - accepted % 23) % 23,
+                "{accepted} bytes accepted"
+            );
+        }
+    }
+
+    #[test]
+    fn places_stay_right_when_accepted_bytes_are_dropped() {
+        let grants = grants(2);
+        let mut output = Output::default();
+        push(&mut output, grants[0]);
+        output.accept(23);
+        assert_eq!(output.bytes.len(), 0, "all accepted, all dropped");
+        for _ in 0..5_000 {
+            Timeout { owner: 2 }.encode(output.buffer());
+        }
+        push(&mut output, grants[1]);
+        output.accept(50_000 - 1);
+        assert_eq!(output.rest().len(), 24);
+        assert!(
+            output.bytes.len() <= 33,
+            "{} bytes are kept for 24",
+            output.bytes.len()
+        );
+        output.accept(1);
+        assert_eq!(output.throw_away().collect::<Vec<_>>(), [grants[1]]);
+        assert_eq!(output.rest(), b"");
+    }
+
+    #[test]
+    fn accepted_bytes_are_kept_only_while_they_are_few() {
+        let mut output = Output::default();
+        for _ in 0..KEEP / 10 + 2 {
+            Timeout { owner: 2 }.encode(output.buffer());
+        }
+        let len = output.bytes.len();
+        output.accept(KEEP - KEEP % 10);
+        assert_eq!(
+            output.bytes.len(),
+            len,
+            "moving few bytes at each write would cost more than they take"
+        );
+        output.accept(10);
+        assert_eq!(output.bytes.len(), len - (KEEP - KEEP % 10 + 10));
+        assert_eq!((output.accepted, output.frame), (0, 0));
+    }
+
+    #[test]
+    fn a_burst_gives_its_memory_back() {
+        let mut output = Output::default();
+        output.buffer().resize(KEEP, b'\n');
+        output.accept(KEEP);
+        assert_eq!(output.bytes.capacity(), KEEP);
+        output.buffer().resize(KEEP + 1, b'\n');
+        output.accept(KEEP + 1);
+        assert_eq!(output.bytes.capacity(), 0);
+    }
+
+    #[test]
+    fn cleared_is_empty_and_can_be_filled_again() {
+        let grants = grants(1);
+        let mut output = Output::default();
+        push(&mut output, grants[0]);
+        output.accept(1);
+        output.clear();
+        assert_eq!(output.rest(), b"");
+        Timeout { owner: 2 }.encode(output.buffer());
+        assert_eq!(output.rest().len(), 10);
+        output.accept(10);
+        assert_eq!(output.rest(), b"");
+    }
+}

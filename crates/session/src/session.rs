@@ -281,6 +281,12 @@ impl Session {
         self.full_since = None;
     }
 
+    /// How many bytes of memory hold output.
+    #[cfg(test)]
+    pub(crate) fn buffered_output(&self) -> usize {
+        self.output.rest().len()
+    }
+
     /// Whether the last answer was written, so that the writing side is to be shut down.
     pub fn has_said_all(&self) -> bool {
         self.phase == Phase::Lingering && self.output().is_empty()
