@@ -9,11 +9,8 @@ use rustix::process::{Resource, getrlimit};
 use crate::listen::Listener;
 use crate::stream::Stream;
 
-/// When the system has no handle for a new connection, the next try is this much later.
+/// When a connection cannot be accepted, the next try is this much later.
 const RETRY_MS: u64 = 100;
-/// At most this many connections are accepted in a turn.
-const PER_TURN: usize = 128;
-
 /// The listeners, and how many sessions they may let in.
 pub(crate) struct Door {
     listeners: Vec<Listener>,
@@ -51,42 +48,36 @@ impl Door {
         connections < self.max_sessions + self.max_sessions / 2
     }
 
-    /// Accepts what waits at the door. `true`: there may be more.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, now: Instant, accepted: &mut Vec<Stream>) -> bool {
+    /// The next connection that waits at the door, if one does and there is a handle for it.
+    pub(crate) fn next(&mut self, cx: &mut Context<'_>, now: Instant) -> Option<Stream> {
         if self.closed_until.is_some_and(|until| now < until) {
-            return false;
+            return None;
         }
         self.closed_until = None;
+        // Whoever was asked first is asked last the next time, so that no listener keeps the others waiting.
+        self.listeners.rotate_left(1);
         for listener in &self.listeners {
             loop {
-                if accepted.len() >= PER_TURN {
-                    return true;
-                }
                 match listener.poll_accept(cx) {
-                    Poll::Ready(Ok(stream)) => accepted.extend(stream),
-                    Poll::Ready(Err(error)) if out_of_handles(&error) => {
-                        tracing::warn!(%error, "no handle for a new connection; held locks are not touched");
-                        self.closed_until = Some(Instant(now.0 + RETRY_MS));
-                        return false;
-                    }
+                    Poll::Ready(Ok(Some(stream))) => return Some(stream),
                     // The connection that was to be accepted is gone.
-                    Poll::Ready(Err(_)) => {}
+                    Poll::Ready(Ok(None)) => {}
+                    Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                    // No handle is free, most likely. Trying again at once would only burn a core.
+                    Poll::Ready(Err(error)) => {
+                        tracing::warn!(%error, "cannot accept a connection for now; held locks are not touched");
+                        self.closed_until = Some(Instant(now.0 + RETRY_MS));
+                        return None;
+                    }
                     Poll::Pending => break,
                 }
             }
         }
-        false
+        None
     }
 
     /// When to try again, if the door is closed.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.closed_until
     }
-}
-
-fn out_of_handles(error: &io::Error) -> bool {
-    use rustix::io::Errno;
-    [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM]
-        .iter()
-        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }

@@ -24,6 +24,8 @@ use crate::timeouts::Timeouts;
 use crate::wake::ReadyList;
 use crate::{Config, ServeError, clock, random, tokens};
 
+/// At most this many connections are accepted in a turn.
+const ACCEPTS_PER_TURN: usize = 128;
 /// At most this much is read in a turn, over all connections.
 const BYTES_PER_TURN: usize = 256 * 1024;
 /// At most this many due events are run in a turn.
@@ -50,7 +52,6 @@ pub(crate) struct Driver {
     stage: Stage,
     drain_grace_ms: u64,
     effects: Vec<Effect>,
-    accepted: Vec<Stream>,
     scratch: Box<[u8; READ_PER_TURN]>,
 }
 
@@ -84,7 +85,6 @@ impl Driver {
             stage: Stage::Serving,
             drain_grace_ms: millis_up(config.drain_grace),
             effects: Vec::new(),
-            accepted: Vec::new(),
             scratch: Box::new([0; READ_PER_TURN]),
         })
     }
@@ -145,40 +145,56 @@ impl Driver {
         deadlines.into_iter().flatten().min()
     }
 
+    /// Lets in who waits at the door. `true`: there may be more.
     fn accept(&mut self, cx: &mut Context<'_>) -> bool {
         let now = clock::now();
-        let mut accepted = std::mem::take(&mut self.accepted);
-        let more = self.door.poll(cx, now, &mut accepted);
-        for stream in accepted.drain(..) {
-            let may_linger = self.door.may_linger(self.connections.len());
-            let entry = self.connections.vacant_entry();
-            let slot = entry.key();
-            let wake = self.ready.handle(slot);
+        for _ in 0..ACCEPTS_PER_TURN {
+            let Some(stream) = self.door.next(cx, now) else {
+                return false;
+            };
             if self.door.has_room(self.sessions) {
-                let id = self.engine.open_session();
-                let session = Session::new(self.next_number);
-                entry.insert(Connection::new(stream, session, Some(id), wake));
-                let index = id.0 as usize;
-                if self.by_session.len() <= index {
-                    self.by_session.resize(index + 1, usize::MAX);
-                }
-                self.by_session[index] = slot;
-                self.sessions += 1;
-                self.next_number += 1;
-                self.to_read.push_back(slot);
+                self.admit(stream);
             } else {
-                let mut refused = Connection::new(stream, Session::refused(now), None, wake);
-                if may_linger {
-                    entry.insert(refused);
-                    self.to_read.push_back(slot);
-                    mark_dirty(&mut self.connections, &mut self.to_write, slot);
-                } else {
-                    refused.write();
-                }
+                self.refuse(stream, now);
             }
         }
-        self.accepted = accepted;
-        more
+        true
+    }
+
+    fn admit(&mut self, stream: Stream) {
+        let id = self.engine.open_session();
+        let entry = self.connections.vacant_entry();
+        let slot = entry.key();
+        let session = Session::new(self.next_number);
+        entry.insert(Connection::new(
+            stream,
+            session,
+            Some(id),
+            self.ready.handle(slot),
+        ));
+        let index = id.0 as usize;
+        if self.by_session.len() <= index {
+            self.by_session.resize(index + 1, usize::MAX);
+        }
+        self.by_session[index] = slot;
+        self.sessions += 1;
+        self.next_number += 1;
+        self.to_read.push_back(slot);
+    }
+
+    /// Tells a connection that there is no room. It may linger to read that, as long as there are handles to spare.
+    fn refuse(&mut self, stream: Stream, now: Instant) {
+        let may_linger = self.door.may_linger(self.connections.len());
+        let entry = self.connections.vacant_entry();
+        let slot = entry.key();
+        let mut refused = Connection::new(stream, Session::refused(now), None, self.ready.handle(slot));
+        if may_linger {
+            entry.insert(refused);
+            self.to_read.push_back(slot);
+            mark_dirty(&mut self.connections, &mut self.to_write, slot);
+        } else {
+            refused.write();
+        }
     }
 
     /// Reads from the connections that are ready, one share each, in the order in which they got ready.
