@@ -412,6 +412,12 @@ fn bytes_that_were_received_are_requests_to_process() {
 }
 
 #[test]
+fn the_limits_are_those_that_the_docs_list() {
+    assert_eq!((INPUT_LIMIT, OUTPUT_LIMIT), (65_536, 1_048_576));
+    assert_eq!((FINISH_FRAME_MS, STALL_MS, LINGER_MS), (10_000, 10_000, 1_000));
+}
+
+#[test]
 fn input_is_read_within_its_limit() {
     let mut bench = Bench::new();
     assert_eq!(bench.session.room(), INPUT_LIMIT);
@@ -460,19 +466,16 @@ fn one_answer_below_full_requests_are_still_processed() {
 fn requests_before_the_end_count_even_if_the_output_is_full() {
     let mut bench = Bench::new();
     bench.turn(&bytes(&[acquire(1, "k")]));
-    fill_behind(&mut bench);
+    for _ in 0..FULL {
+        bench.turn(&bytes(&[ping(7)]));
+    }
+    assert_eq!(bench.session.room(), 0);
     bench.session.received(&bytes(&[release(1, "k")]));
     bench.session.read_ended();
     assert!(bench.session.has_requests());
     bench.process(NextRequests::All);
     assert_eq!(bench.session.phase(), Phase::Ending);
     assert_eq!(bench.engine.counts().held, 0);
-}
-
-fn fill_behind(bench: &mut Bench) {
-    while bench.session.room() > 0 {
-        bench.turn(&bytes(&[ping(7)]));
-    }
 }
 
 #[test]
