@@ -453,13 +453,23 @@ fn a_full_output_stops_the_reading_until_it_is_written() {
 }
 
 #[test]
-fn one_answer_below_full_requests_are_still_processed() {
+fn requests_are_processed_as_long_as_the_longest_answer_fits() {
     let mut bench = Bench::new();
-    for _ in 0..FULL - 1 {
+    bench.session.answer(
+        Answer::Busy {
+            owner: 1,
+            reason: BusyReason::KeysFull,
+        },
+        Position::START,
+    );
+    for _ in 0..FULL - 2 {
         bench.turn(&bytes(&[ping(7)]));
     }
+    assert_eq!(bench.session.output().len() + 1_035, OUTPUT_LIMIT);
     assert_ne!(bench.session.room(), 0);
     assert_eq!(bench.session.deadline(), None);
+    bench.turn(&bytes(&[ping(7)]));
+    assert_eq!(bench.session.room(), 0);
 }
 
 #[test]
@@ -511,12 +521,21 @@ fn output_that_is_full_must_move_within_ten_seconds() {
 fn events_that_overflow_the_output_end_the_session() {
     let mut bench = Bench::new();
     fill(&mut bench);
-    let left = OUTPUT_LIMIT - FULL * 10;
-    for _ in 0..left / 10 {
+    for _ in 0..6 {
+        bench.session.answer(
+            Answer::Busy {
+                owner: 1,
+                reason: BusyReason::KeysFull,
+            },
+            Position::START,
+        );
+    }
+    for _ in 0..(OUTPUT_LIMIT - FULL * 10 - 66) / 10 {
         bench
             .session
             .answer(Answer::Timeout { owner: 1 }, Position::START);
     }
+    assert_eq!(bench.session.output().len(), OUTPUT_LIMIT);
     assert_eq!(bench.session.phase(), Phase::Open);
     bench
         .session
