@@ -27,17 +27,9 @@ impl<'a> Acquire<'a> {
         let owner = reader.u64()?;
         let key = reader.key(owner)?;
         if lease_s == 0 {
-            return Err(Stop::Skip {
-                code: ErrorCode::BadLease,
-                id: owner,
-            });
+            return Err(Stop::Skip { code: ErrorCode::BadLease, id: owner });
         }
-        Ok(Self {
-            wait_s,
-            lease_s,
-            owner,
-            key,
-        })
+        Ok(Self { wait_s, lease_s, owner, key })
     }
 
     /// Appends the frame to `out`. The key must have passed [`check_key`](crate::check_key).
@@ -74,17 +66,9 @@ impl Acquired {
         let waited_ms = reader.u32()?;
         reader.end(owner)?;
         if token == 0 || lease_s == 0 {
-            return Err(Stop::Closing {
-                code: ErrorCode::Malformed,
-                id: owner,
-            });
+            return Err(Stop::Closing { code: ErrorCode::Malformed, id: owner });
         }
-        Ok(Self {
-            owner,
-            token,
-            lease_s,
-            waited_ms,
-        })
+        Ok(Self { owner, token, lease_s, waited_ms })
     }
 
     /// Appends the frame to `out`.

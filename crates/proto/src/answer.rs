@@ -78,10 +78,7 @@ fn decode_op<'a>(reader: &mut Reader<'a>) -> Result<Answer<'a>, Stop> {
         Pong::OP => Pong::decode(reader).map(Answer::Pong),
         Welcome::OP => Welcome::decode(reader).map(Answer::Welcome),
         ErrorAnswer::OP => ErrorAnswer::decode(reader).map(Answer::Error),
-        _ => Err(Stop::Closing {
-            code: ErrorCode::UnknownOp,
-            id: 0,
-        }),
+        _ => Err(Stop::Closing { code: ErrorCode::UnknownOp, id: 0 }),
     }
 }
 

@@ -25,10 +25,7 @@ impl<'a> Extend<'a> {
         let token = reader.u64()?;
         let key = reader.key(token)?;
         if lease_s == 0 {
-            return Err(Stop::Skip {
-                code: ErrorCode::BadLease,
-                id: token,
-            });
+            return Err(Stop::Skip { code: ErrorCode::BadLease, id: token });
         }
         Ok(Self { lease_s, token, key })
     }
@@ -61,10 +58,7 @@ impl Extended {
         let lease_s = reader.u8()?;
         reader.end(token)?;
         if lease_s == 0 {
-            return Err(Stop::Closing {
-                code: ErrorCode::Malformed,
-                id: token,
-            });
+            return Err(Stop::Closing { code: ErrorCode::Malformed, id: token });
         }
         Ok(Self { token, lease_s })
     }

@@ -24,10 +24,7 @@ impl<'a> Hello<'a> {
         let version = reader.u8()?;
         let id = reader.u64()?;
         if version != VERSION {
-            return Err(Stop::Closing {
-                code: ErrorCode::UnsupportedVersion,
-                id,
-            });
+            return Err(Stop::Closing { code: ErrorCode::UnsupportedVersion, id });
         }
         let text = reader.text(id)?;
         Ok(Self { version, id, text })
@@ -145,18 +142,12 @@ mod tests {
     fn hello_text_knows_name_and_auth() {
         assert_eq!(
             HelloText::parse("name=job auth=a=b colour=red plain"),
-            Some(HelloText {
-                name: Some("job"),
-                auth: Some("a=b")
-            })
+            Some(HelloText { name: Some("job"), auth: Some("a=b") })
         );
         assert_eq!(HelloText::parse(""), Some(HelloText::default()));
         assert_eq!(HelloText::parse("name="), None);
         let longest = std::format!("name={}", "n".repeat(HelloText::MAX_NAME));
-        assert_eq!(
-            HelloText::parse(&longest).and_then(|t| t.name),
-            Some(&longest[5..])
-        );
+        assert_eq!(HelloText::parse(&longest).and_then(|t| t.name), Some(&longest[5..]));
         assert_eq!(HelloText::parse(&(longest + "n")), None);
     }
 
@@ -169,9 +160,6 @@ mod tests {
         assert_eq!(read.id, Some("00ff"));
         assert_eq!(read.session, Some(u64::MAX));
         assert_eq!(read.max_lease_s, Some(255));
-        assert_eq!(
-            WelcomeText::parse("session=x max_lease=256"),
-            WelcomeText::default()
-        );
+        assert_eq!(WelcomeText::parse("session=x max_lease=256"), WelcomeText::default());
     }
 }

@@ -40,9 +40,6 @@ mod tests {
         assert_eq!(check_key(""), Err(KeyError::Empty));
         assert_eq!(check_key("\r\0 é"), Ok(()));
         assert_eq!(check_key(&"k".repeat(MAX_KEY)), Ok(()));
-        assert_eq!(
-            check_key(&"k".repeat(MAX_KEY + 1)),
-            Err(KeyError::TooLong(MAX_KEY + 1))
-        );
+        assert_eq!(check_key(&"k".repeat(MAX_KEY + 1)), Err(KeyError::TooLong(MAX_KEY + 1)));
     }
 }

@@ -56,12 +56,7 @@ impl State {
         let remaining_ms = reader.u32()?;
         let waiters = reader.u32()?;
         reader.end(id)?;
-        Ok(Self {
-            id,
-            state,
-            remaining_ms,
-            waiters,
-        })
+        Ok(Self { id, state, remaining_ms, waiters })
     }
 
     /// Appends the frame to `out`.

@@ -53,10 +53,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn end(&mut self, id: u64) -> Result<(), Stop> {
         match self.u8()? {
             NEWLINE => Ok(()),
-            _ => Err(Stop::Closing {
-                code: ErrorCode::Malformed,
-                id,
-            }),
+            _ => Err(Stop::Closing { code: ErrorCode::Malformed, id }),
         }
     }
 

@@ -61,18 +61,10 @@ pub fn decode_request(bytes: &[u8]) -> Result<Option<(Request<'_>, usize)>, Requ
     match decode_op(&mut reader) {
         Ok(request) => Ok(Some((request, reader.consumed()))),
         Err(Stop::Incomplete) => Ok(None),
-        Err(Stop::Closing { code, id }) => Err(RequestError {
-            code,
-            id,
-            consumed: None,
-            silent: false,
-        }),
-        Err(Stop::Skip { code, id }) => Err(RequestError {
-            code,
-            id,
-            consumed: Some(reader.consumed()),
-            silent: op == Cancel::OP,
-        }),
+        Err(Stop::Closing { code, id }) => Err(RequestError { code, id, consumed: None, silent: false }),
+        Err(Stop::Skip { code, id }) => {
+            Err(RequestError { code, id, consumed: Some(reader.consumed()), silent: op == Cancel::OP })
+        }
     }
 }
 
@@ -85,9 +77,6 @@ fn decode_op<'a>(reader: &mut Reader<'a>) -> Result<Request<'a>, Stop> {
         Query::OP => Query::decode(reader).map(Request::Query),
         Ping::OP => Ping::decode(reader).map(Request::Ping),
         Hello::OP => Hello::decode(reader).map(Request::Hello),
-        _ => Err(Stop::Closing {
-            code: ErrorCode::UnknownOp,
-            id: 0,
-        }),
+        _ => Err(Stop::Closing { code: ErrorCode::UnknownOp, id: 0 }),
     }
 }

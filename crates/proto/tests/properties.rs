@@ -20,26 +20,17 @@ enum Owned {
 impl Owned {
     fn borrow(&self) -> Request<'_> {
         match self {
-            Self::Acquire(wait_s, lease_s, owner, key) => Request::Acquire(Acquire {
-                wait_s: *wait_s,
-                lease_s: *lease_s,
-                owner: *owner,
-                key,
-            }),
+            Self::Acquire(wait_s, lease_s, owner, key) => {
+                Request::Acquire(Acquire { wait_s: *wait_s, lease_s: *lease_s, owner: *owner, key })
+            }
             Self::Release(token, key) => Request::Release(Release { token: *token, key }),
-            Self::Extend(lease_s, token, key) => Request::Extend(Extend {
-                lease_s: *lease_s,
-                token: *token,
-                key,
-            }),
+            Self::Extend(lease_s, token, key) => {
+                Request::Extend(Extend { lease_s: *lease_s, token: *token, key })
+            }
             Self::Cancel(owner, key) => Request::Cancel(Cancel { owner: *owner, key }),
             Self::Query(id, key) => Request::Query(Query { id: *id, key }),
             Self::Ping(id) => Request::Ping(Ping { id: *id }),
-            Self::Hello(id, text) => Request::Hello(Hello {
-                version: VERSION,
-                id: *id,
-                text,
-            }),
+            Self::Hello(id, text) => Request::Hello(Hello { version: VERSION, id: *id, text }),
         }
     }
 }

@@ -13,18 +13,11 @@ fn frames() -> Vec<Value> {
 
 fn bytes(frame: &Value) -> Vec<u8> {
     let hex = frame["hex"].as_str().unwrap();
-    (0..hex.len())
-        .step_by(2)
-        .map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap())
-        .collect()
+    (0..hex.len()).step_by(2).map(|i| u8::from_str_radix(&hex[i..i + 2], 16).unwrap()).collect()
 }
 
 fn num(value: &Value) -> u64 {
-    value
-        .as_str()
-        .expect("64-bit numbers are strings")
-        .parse()
-        .unwrap()
+    value.as_str().expect("64-bit numbers are strings").parse().unwrap()
 }
 
 fn small<T: TryFrom<u64, Error: std::fmt::Debug>>(value: &Value) -> T {
@@ -43,29 +36,18 @@ fn request(m: &Value) -> Request<'_> {
             owner: num(&m["owner"]),
             key: text(&m["key"]),
         }),
-        "release" => Request::Release(Release {
-            token: num(&m["token"]),
-            key: text(&m["key"]),
-        }),
+        "release" => Request::Release(Release { token: num(&m["token"]), key: text(&m["key"]) }),
         "extend" => Request::Extend(Extend {
             lease_s: small(&m["lease_s"]),
             token: num(&m["token"]),
             key: text(&m["key"]),
         }),
-        "cancel" => Request::Cancel(Cancel {
-            owner: num(&m["owner"]),
-            key: text(&m["key"]),
-        }),
-        "query" => Request::Query(Query {
-            id: num(&m["id"]),
-            key: text(&m["key"]),
-        }),
+        "cancel" => Request::Cancel(Cancel { owner: num(&m["owner"]), key: text(&m["key"]) }),
+        "query" => Request::Query(Query { id: num(&m["id"]), key: text(&m["key"]) }),
         "ping" => Request::Ping(Ping { id: num(&m["id"]) }),
-        "hello" => Request::Hello(Hello {
-            version: small(&m["version"]),
-            id: num(&m["id"]),
-            text: text(&m["text"]),
-        }),
+        "hello" => {
+            Request::Hello(Hello { version: small(&m["version"]), id: num(&m["id"]), text: text(&m["text"]) })
+        }
         op => panic!("no request {op}"),
     }
 }
@@ -78,26 +60,14 @@ fn answer(m: &Value) -> Answer<'_> {
             lease_s: small(&m["lease_s"]),
             waited_ms: small(&m["waited_ms"]),
         }),
-        "timeout" => Answer::Timeout(Timeout {
-            owner: num(&m["owner"]),
-        }),
+        "timeout" => Answer::Timeout(Timeout { owner: num(&m["owner"]) }),
         "busy" => {
             let reason = BusyReason::from_u8(small(&m["reason"]));
-            Answer::Busy(Busy {
-                owner: num(&m["owner"]),
-                reason,
-            })
+            Answer::Busy(Busy { owner: num(&m["owner"]), reason })
         }
-        "released" => Answer::Released(Released {
-            token: num(&m["token"]),
-        }),
-        "extended" => Answer::Extended(Extended {
-            token: num(&m["token"]),
-            lease_s: small(&m["lease_s"]),
-        }),
-        "not held" => Answer::NotHeld(NotHeld {
-            token: num(&m["token"]),
-        }),
+        "released" => Answer::Released(Released { token: num(&m["token"]) }),
+        "extended" => Answer::Extended(Extended { token: num(&m["token"]), lease_s: small(&m["lease_s"]) }),
+        "not held" => Answer::NotHeld(NotHeld { token: num(&m["token"]) }),
         "state" => Answer::State(State {
             id: num(&m["id"]),
             state: KeyState::from_u8(small(&m["state"])),
@@ -130,11 +100,7 @@ fn good_frames_mean_what_the_vectors_say_in_both_directions() {
         if frame["direction"] == "request" {
             let request = request(meaning);
             request.encode(&mut encoded);
-            assert_eq!(
-                decode_request(&behind),
-                Ok(Some((request, bytes.len()))),
-                "{name}"
-            );
+            assert_eq!(decode_request(&behind), Ok(Some((request, bytes.len()))), "{name}");
             for cut in 0..bytes.len() {
                 assert_eq!(decode_request(&bytes[..cut]), Ok(None), "{name} cut at {cut}");
             }
@@ -171,11 +137,7 @@ fn bad_frames_get_the_error_that_the_vectors_say() {
             assert_eq!(decode_request(&bytes), Err(expected), "{name}");
             let mut behind = bytes.clone();
             behind.extend_from_slice(b"P12345678\n");
-            assert_eq!(
-                decode_request(&behind),
-                Err(expected),
-                "{name} with a frame behind it"
-            );
+            assert_eq!(decode_request(&behind), Err(expected), "{name} with a frame behind it");
         }
         seen += 1;
     }

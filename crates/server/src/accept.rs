@@ -31,11 +31,7 @@ impl Door {
                 "fewer sessions than asked for: half the file handles"
             );
         }
-        Self {
-            listeners,
-            max_sessions: wanted.min(half),
-            closed_until: None,
-        }
+        Self { listeners, max_sessions: wanted.min(half), closed_until: None }
     }
 
     /// Whether one more session may be served.

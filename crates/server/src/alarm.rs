@@ -36,15 +36,9 @@ impl Alarm {
         let seconds = i64::try_from(deadline.0 / 1_000).unwrap_or(i64::MAX);
         let nanoseconds = i64::from((deadline.0 % 1_000) as u32) * 1_000_000;
         let time = Itimerspec {
-            it_interval: Timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            },
+            it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
             // All zero would switch the timer off; the past rings at once just as well.
-            it_value: Timespec {
-                tv_sec: seconds,
-                tv_nsec: nanoseconds.max(1),
-            },
+            it_value: Timespec { tv_sec: seconds, tv_nsec: nanoseconds.max(1) },
         };
         timerfd_settime(self.fd.get_ref(), TimerfdTimerFlags::ABSTIME, &time)?;
         self.armed = Some(deadline);

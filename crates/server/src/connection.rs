@@ -97,10 +97,7 @@ impl Connection {
             match self.stream.try_write(self.session.output()) {
                 Ok(n) => self.session.accepted(n),
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                    if !self
-                        .stream
-                        .wake_when_writable(&mut Context::from_waker(&self.waker))
-                    {
+                    if !self.stream.wake_when_writable(&mut Context::from_waker(&self.waker)) {
                         return;
                     }
                 }

@@ -59,9 +59,7 @@ impl Driver {
     pub(crate) fn new(config: &Config, listeners: Vec<Listener>) -> Result<Self, ServeError> {
         let now = clock::now();
         let random = |error: getrandom::Error| ServeError::system("read random numbers")(error.into());
-        let recovery_ends = config
-            .recovery_pause
-            .map(|pause| Instant(now.0 + millis_up(pause) + 1));
+        let recovery_ends = config.recovery_pause.map(|pause| Instant(now.0 + millis_up(pause) + 1));
         let seed = random::hash_seed().map_err(random)?;
         Ok(Self {
             engine: Engine::new(config.limits, seed, now, recovery_ends),
@@ -117,9 +115,7 @@ impl Driver {
         self.write(now, which);
 
         if self.is_stopped(now) {
-            self.connections
-                .iter_mut()
-                .for_each(|(_, connection)| connection.finish(&mut self.scratch));
+            self.connections.iter_mut().for_each(|(_, connection)| connection.finish(&mut self.scratch));
             return Poll::Ready(Ok(()));
         }
         if let Err(error) = self.alarm.ring_at(self.next_deadline()) {
@@ -136,12 +132,8 @@ impl Driver {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        let deadlines = [
-            self.engine.next_deadline(),
-            self.timeouts.first(),
-            self.door.deadline(),
-            self.stage.deadline(),
-        ];
+        let deadlines =
+            [self.engine.next_deadline(), self.timeouts.first(), self.door.deadline(), self.stage.deadline()];
         deadlines.into_iter().flatten().min()
     }
 
@@ -166,12 +158,7 @@ impl Driver {
         let entry = self.connections.vacant_entry();
         let slot = entry.key();
         let session = Session::new(self.next_number);
-        entry.insert(Connection::new(
-            stream,
-            session,
-            Some(id),
-            self.ready.handle(slot),
-        ));
+        entry.insert(Connection::new(stream, session, Some(id), self.ready.handle(slot)));
         let index = id.0 as usize;
         if self.by_session.len() <= index {
             self.by_session.resize(index + 1, usize::MAX);
@@ -295,8 +282,7 @@ impl Driver {
                 self.connections.remove(slot);
                 continue;
             }
-            self.timeouts
-                .arm(slot, &mut connection.armed, connection.session.deadline());
+            self.timeouts.arm(slot, &mut connection.armed, connection.session.deadline());
             if connection.session.has_requests() && !std::mem::replace(&mut connection.queued, true) {
                 self.to_process.push_back(slot);
             }
@@ -311,11 +297,7 @@ impl Driver {
             if self.stage != Stage::Serving {
                 return Err(ServeError::SecondSignal);
             }
-            tracing::info!(
-                grace_ms = self.drain_grace_ms,
-                held = self.engine.counts().held,
-                "draining"
-            );
+            tracing::info!(grace_ms = self.drain_grace_ms, held = self.engine.counts().held, "draining");
             self.stage = Stage::Draining(Instant(now.0 + self.drain_grace_ms + 1));
             self.engine.drain(&mut self.effects);
             self.deliver();
@@ -338,11 +320,7 @@ impl Driver {
         let Stage::Flushing(until) = self.stage else {
             return false;
         };
-        now >= until
-            || self
-                .connections
-                .iter()
-                .all(|(_, connection)| connection.session.output().is_empty())
+        now >= until || self.connections.iter().all(|(_, connection)| connection.session.output().is_empty())
     }
 }
 

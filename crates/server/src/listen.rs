@@ -70,27 +70,18 @@ pub(crate) struct Listener {
 
 impl Listener {
     pub(crate) async fn bind(addr: &ListenAddr) -> Result<Self, ServeError> {
-        let failed = |source| ServeError::Listen {
-            addr: addr.clone(),
-            source,
-        };
+        let failed = |source| ServeError::Listen { addr: addr.clone(), source };
         match addr {
             ListenAddr::Tcp(host_port) => {
                 let listener = bind_tcp(host_port).await.map_err(failed)?;
                 let addr = BoundAddr::Tcp(listener.local_addr().map_err(failed)?);
-                Ok(Self {
-                    socket: Socketed::Tcp(listener),
-                    addr,
-                })
+                Ok(Self { socket: Socketed::Tcp(listener), addr })
             }
             ListenAddr::Unix(path) => {
                 let lock = lock(path)?;
                 let listener = bind_unix(path).map_err(failed)?;
                 Ok(Self {
-                    socket: Socketed::Unix {
-                        listener,
-                        _lock: lock,
-                    },
+                    socket: Socketed::Unix { listener, _lock: lock },
                     addr: BoundAddr::Unix(path.clone()),
                 })
             }
@@ -105,12 +96,12 @@ impl Listener {
     pub(crate) fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Stream>>> {
         match &self.socket {
             // A peer that has gone already is no reason to stop accepting.
-            Socketed::Tcp(listener) => listener
-                .poll_accept(cx)
-                .map_ok(|(stream, _)| Stream::tcp(stream).ok()),
-            Socketed::Unix { listener, .. } => listener
-                .poll_accept(cx)
-                .map_ok(|(stream, _)| Some(Stream::Unix(stream))),
+            Socketed::Tcp(listener) => {
+                listener.poll_accept(cx).map_ok(|(stream, _)| Stream::tcp(stream).ok())
+            }
+            Socketed::Unix { listener, .. } => {
+                listener.poll_accept(cx).map_ok(|(stream, _)| Some(Stream::Unix(stream)))
+            }
         }
     }
 }
@@ -127,11 +118,7 @@ impl Drop for Listener {
 async fn bind_tcp(host_port: &str) -> io::Result<TcpListener> {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for addr in lookup_host(host_port).await? {
-        let socket = if addr.is_ipv4() {
-            TcpSocket::new_v4()?
-        } else {
-            TcpSocket::new_v6()?
-        };
+        let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
         // A port that a former server's connections still linger on is free; one that is listened on is not.
         socket.set_reuseaddr(true)?;
         match socket.bind(addr).and_then(|()| socket.listen(BACKLOG as u32)) {
@@ -147,10 +134,7 @@ async fn bind_tcp(host_port: &str) -> io::Result<TcpListener> {
 fn lock(path: &Path) -> Result<File, ServeError> {
     let mut guard = path.as_os_str().to_owned();
     guard.push(".lock");
-    let failed = |source| ServeError::Lock {
-        path: PathBuf::from(&guard),
-        source,
-    };
+    let failed = |source| ServeError::Lock { path: PathBuf::from(&guard), source };
     let file = OpenOptions::new()
         .write(true)
         .create(true)
@@ -160,9 +144,7 @@ fn lock(path: &Path) -> Result<File, ServeError> {
         .map_err(failed)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(ServeError::InUse {
-            path: path.to_owned(),
-        }),
+        Err(TryLockError::WouldBlock) => Err(ServeError::InUse { path: path.to_owned() }),
         Err(TryLockError::Error(source)) => Err(failed(source)),
     }
 }
@@ -173,10 +155,7 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => fs::remove_file(path)?,
         Ok(_) => {
-            return Err(io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                "a file that is no socket is there",
-            ));
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is no socket is there"));
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),

@@ -40,18 +40,12 @@ pub(crate) struct Signals([Signal; 2]);
 
 impl Signals {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self([
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::interrupt())?,
-        ]))
+        Ok(Self([signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?]))
     }
 
     /// How many signals have come since the last time.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> usize {
-        self.0
-            .iter_mut()
-            .map(|signal| std::iter::from_fn(|| is_some(signal, cx)).count())
-            .sum()
+        self.0.iter_mut().map(|signal| std::iter::from_fn(|| is_some(signal, cx)).count()).sum()
     }
 }
 

@@ -29,10 +29,7 @@ mod tests {
     #[test]
     fn p10_tokens_follow_the_wall_clock_up_and_never_down() {
         assert_eq!(next_block(0, 1_764_512_345_678_901), 1_764_512_345_678_901);
-        assert_eq!(
-            next_block(1_764_512_345_678_901, 86_400_000_000),
-            1_764_512_345_678_902
-        );
+        assert_eq!(next_block(1_764_512_345_678_901, 86_400_000_000), 1_764_512_345_678_902);
         assert_eq!(next_block(5, 5), 6);
         assert_eq!(next_block(0, 0), 1);
     }

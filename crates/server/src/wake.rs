@@ -34,11 +34,7 @@ impl ReadyList {
 
     /// A handle for the connection in `slot`.
     pub(crate) fn handle(&self, slot: usize) -> Arc<WakeHandle> {
-        Arc::new(WakeHandle {
-            slot,
-            listed: AtomicBool::new(false),
-            list: self.clone(),
-        })
+        Arc::new(WakeHandle { slot, listed: AtomicBool::new(false), list: self.clone() })
     }
 }
 

@@ -53,9 +53,7 @@ impl Gate {
 
     /// The next answer that no longer waits.
     pub(crate) fn next_free(&mut self) -> Option<Answer> {
-        let (_, answer) = self
-            .held
-            .pop_front_if(|(position, _)| *position <= self.reached)?;
+        let (_, answer) = self.held.pop_front_if(|(position, _)| *position <= self.reached)?;
         self.extends -= usize::from(matches!(answer, Answer::Extended { .. }));
         Some(answer)
     }
@@ -68,9 +66,7 @@ impl Gate {
     /// Takes everything that waits: the session ends.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = Answer> + use<> {
         self.extends = 0;
-        core::mem::take(&mut self.held)
-            .into_iter()
-            .map(|(_, answer)| answer)
+        core::mem::take(&mut self.held).into_iter().map(|(_, answer)| answer)
     }
 }
 
@@ -102,24 +98,12 @@ mod tests {
     #[test]
     fn an_extend_waits_and_releases_behind_it_wait_with_it() {
         let mut gate = Gate::default();
-        assert_eq!(
-            gate.pass(R, Position(1)),
-            Some(R),
-            "a release alone waits for nothing"
-        );
+        assert_eq!(gate.pass(R, Position(1)), Some(R), "a release alone waits for nothing");
         assert_eq!(gate.pass(E5, Position(2)), None);
-        assert_eq!(
-            gate.pass(T, Position(2)),
-            Some(T),
-            "a timeout is in no order with an extend"
-        );
+        assert_eq!(gate.pass(T, Position(2)), Some(T), "a timeout is in no order with an extend");
         assert_eq!(gate.pass(R, Position(3)), None);
         assert_eq!(gate.pass(N, Position(3)), None);
-        assert_eq!(
-            gate.pass(E6, Position::START),
-            None,
-            "an extend that wrote nothing keeps its turn"
-        );
+        assert_eq!(gate.pass(E6, Position::START), None, "an extend that wrote nothing keeps its turn");
         assert_eq!(gate.len(), 4);
         gate.reach(Position(1));
         assert_eq!(free(&mut gate), []);

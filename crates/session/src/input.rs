@@ -73,11 +73,7 @@ mod tests {
         input.push(&small);
         *input.split().1 += small.len();
         input.tidy();
-        assert_eq!(
-            input.bytes.capacity(),
-            KEEP,
-            "kept, so that the next request allocates nothing"
-        );
+        assert_eq!(input.bytes.capacity(), KEEP, "kept, so that the next request allocates nothing");
         input.push(&[0; KEEP + 1]);
         *input.split().1 += KEEP;
         input.tidy();

@@ -9,6 +9,7 @@
 //! - `input`: received bytes that are not processed yet, and the time a frame may take.
 //! - `output`: bytes for the peer, and the grants whose first byte the kernel has not accepted.
 //! - `gate`: answers that wait for the journal.
+//! - `greeting`, `fault`: what a hello and a bad request get.
 //! - `session`: the rules that tie them together.
 
 #![no_std]
@@ -17,7 +18,9 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod fault;
 mod gate;
+mod greeting;
 mod input;
 mod output;
 mod session;
@@ -25,6 +28,7 @@ mod session;
 mod tests;
 
 pub use gate::Position;
+pub use greeting::Facts;
 pub use session::{
-    FINISH_FRAME_MS, Facts, INPUT_LIMIT, LINGER_MS, NextRequests, OUTPUT_LIMIT, Phase, STALL_MS, Session,
+    FINISH_FRAME_MS, INPUT_LIMIT, LINGER_MS, NextRequests, OUTPUT_LIMIT, Phase, STALL_MS, Session,
 };

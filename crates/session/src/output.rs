@@ -3,8 +3,8 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use lockstead_engine::UnsentGrant;
-use lockstead_proto::answer_len;
+use lockstead_engine::{Answer, UnsentGrant};
+use lockstead_proto::{Acquired, Busy, Extended, NotHeld, Released, State, Timeout, answer_len};
 
 /// Accepted bytes at the front are dropped once they are this many; an empty buffer larger than this is given back.
 const KEEP: usize = 16_384;
@@ -25,15 +25,31 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Where the next answer is encoded to.
+    /// Where an answer that is not the engine's is encoded to.
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// Remembers that the next answer encoded is this grant's.
-    pub(crate) fn grant_follows(&mut self, grant: UnsentGrant) {
-        self.unsent
-            .push_back((self.dropped + self.bytes.len() as u64, grant));
+    /// Encodes an answer of the engine, and remembers it if it is a grant.
+    pub(crate) fn answer(&mut self, answer: Answer) {
+        if let Answer::Acquired { key, token, .. } = answer {
+            let start = self.dropped + self.bytes.len() as u64;
+            self.unsent.push_back((start, UnsentGrant { key, token }));
+        }
+        let out = &mut self.bytes;
+        match answer {
+            Answer::Acquired { owner, token, lease_s, waited_ms, .. } => {
+                Acquired { owner, token, lease_s, waited_ms }.encode(out);
+            }
+            Answer::Timeout { owner } => Timeout { owner }.encode(out),
+            Answer::Busy { owner, reason } => Busy { owner, reason }.encode(out),
+            Answer::Released { token } => Released { token }.encode(out),
+            Answer::Extended { token, lease_s } => Extended { token, lease_s }.encode(out),
+            Answer::NotHeld { token } => NotHeld { token }.encode(out),
+            Answer::State { id, state, remaining_ms, waiters } => {
+                State { id, state, remaining_ms, waiters }.encode(out);
+            }
+        }
     }
 
     /// What is left to write.
@@ -87,9 +103,7 @@ impl Output {
         } else {
             self.bytes.truncate(self.frame);
         }
-        core::mem::take(&mut self.unsent)
-            .into_iter()
-            .map(|(_, grant)| grant)
+        core::mem::take(&mut self.unsent).into_iter().map(|(_, grant)| grant)
     }
 
     /// Nothing more can be written.
@@ -103,10 +117,8 @@ impl Output {
 mod tests {
     use std::vec::Vec;
 
-    use lockstead_engine::{Answer, Command, Engine, Instant, Limits};
-    use lockstead_proto::{Acquired, Timeout};
-
     use super::*;
+    use lockstead_engine::{Command, Engine, Instant, Limits};
 
     /// Real grants, since only the engine can make the place of a key.
     fn grants(n: usize) -> Vec<UnsentGrant> {
@@ -116,12 +128,7 @@ mod tests {
         let mut effects = Vec::new();
         for i in 0..n {
             let key = &std::format!("k{i}");
-            let command = Command::Acquire {
-                wait_s: 0,
-                lease_s: 9,
-                owner: 1,
-                key,
-            };
+            let command = Command::Acquire { wait_s: 0, lease_s: 9, owner: 1, key };
             engine.run(Instant(0), session, command, &mut effects);
         }
         let grant = |answer| match answer {
@@ -131,15 +138,8 @@ mod tests {
         effects.into_iter().map(|effect| grant(effect.answer)).collect()
     }
 
-    fn push(output: &mut Output, grant: UnsentGrant) {
-        output.grant_follows(grant);
-        Acquired {
-            owner: 1,
-            token: grant.token,
-            lease_s: 9,
-            waited_ms: 0,
-        }
-        .encode(output.buffer());
+    fn push(output: &mut Output, UnsentGrant { key, token }: UnsentGrant) {
+        output.answer(Answer::Acquired { owner: 1, token, lease_s: 9, waited_ms: 0, key });
     }
 
     #[test]
@@ -150,17 +150,9 @@ mod tests {
             grants.iter().for_each(|&grant| push(&mut output, grant));
             output.accept(accepted);
             let unsent: Vec<_> = output.throw_away().collect();
-            assert_eq!(
-                unsent,
-                grants[accepted.div_ceil(23)..],
-                "{accepted} bytes accepted"
-            );
+            assert_eq!(unsent, grants[accepted.div_ceil(23)..], "{accepted} bytes accepted");
             // What was begun is finished, the rest is gone.
-            assert_eq!(
-                output.rest().len(),
-                (23 - accepted % 23) % 23,
-                "{accepted} bytes accepted"
-            );
+            assert_eq!(output.rest().len(), (23 - accepted % 23) % 23, "{accepted} bytes accepted");
         }
     }
 
@@ -177,19 +169,11 @@ mod tests {
         push(&mut output, grants[1]);
         output.accept(50_000 - 1);
         assert_eq!(output.rest().len(), 24);
-        assert!(
-            output.bytes.len() <= 33,
-            "{} bytes are kept for 24",
-            output.bytes.len()
-        );
+        assert!(output.bytes.len() <= 33, "{} bytes are kept for 24", output.bytes.len());
         output.accept(1);
         assert_eq!(output.unsent.len(), 1);
         output.accept(1);
-        assert_eq!(
-            output.throw_away().collect::<Vec<_>>(),
-            [],
-            "its first byte was accepted"
-        );
+        assert_eq!(output.throw_away().collect::<Vec<_>>(), [], "its first byte was accepted");
         assert_eq!(output.rest().len(), 22);
     }
 
@@ -201,11 +185,7 @@ mod tests {
         }
         let len = output.bytes.len();
         output.accept(KEEP - KEEP % 10);
-        assert_eq!(
-            output.bytes.len(),
-            len,
-            "moving few bytes at each write would cost more than they take"
-        );
+        assert_eq!(output.bytes.len(), len, "moving few bytes at each write would cost more than they take");
         output.accept(10);
         assert_eq!(output.bytes.len(), len - (KEEP - KEEP % 10 + 10));
         assert_eq!((output.accepted, output.frame), (0, 0));

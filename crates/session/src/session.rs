@@ -1,16 +1,13 @@
 //! One connection, from its first byte to its last.
 
-use alloc::format;
-use alloc::string::String;
-
 use lockstead_engine::{Answer, Command, Instant, UnsentGrant};
 use lockstead_proto::{
-    Acquire, Acquired, Busy, Cancel, ErrorAnswer, ErrorCode, Extend, Extended, Hello, HelloText, MAX_KEY,
-    MAX_TEXT, NotHeld, Pong, Query, Release, Released, Request, RequestError, State, Timeout, VERSION,
-    Welcome, decode_request,
+    Acquire, Cancel, ErrorAnswer, ErrorCode, Extend, MAX_TEXT, Pong, Query, Release, Request, decode_request,
 };
 
+use crate::fault::{Fault, reject};
 use crate::gate::{Gate, Position};
+use crate::greeting::{Facts, greet};
 use crate::input::Input;
 use crate::output::Output;
 
@@ -29,17 +26,6 @@ pub const LINGER_MS: u64 = 1_000;
 const LONGEST_ANSWER: usize = 11 + MAX_TEXT;
 /// The longest answer that the gate can hold back.
 const LONGEST_GATED: usize = 23;
-
-/// What a session tells its peer about the server.
-#[derive(Clone, Debug)]
-pub struct Facts {
-    /// The server id: 32 hexadecimal digits.
-    pub server_id: String,
-    /// The version of the program.
-    pub version: &'static str,
-    /// The longest lease that is granted, in seconds.
-    pub max_lease_s: u8,
-}
 
 /// Which requests may be processed now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,14 +47,6 @@ pub enum Phase {
     Lingering,
     /// Nothing is left to do; the connection can be dropped.
     Closed,
-}
-
-/// Why the server ends a session: what its last answer says.
-#[derive(Clone, Copy)]
-struct Fault {
-    code: ErrorCode,
-    id: u64,
-    text: &'static str,
 }
 
 /// The server's side of one connection.
@@ -179,15 +157,7 @@ impl Session {
     /// The next request for the engine. Pings, hellos and bad requests are answered on the way. `None`: there is none
     /// for now, or the session is [`Phase::Ending`].
     pub fn next(&mut self, facts: &Facts, which: NextRequests) -> Option<Command<'_>> {
-        let Self {
-            phase,
-            input,
-            output,
-            starved,
-            consumed,
-            fault,
-            ..
-        } = self;
+        let Self { phase, input, output, starved, consumed, fault, .. } = self;
         if *phase != Phase::Open {
             return None;
         }
@@ -231,18 +201,8 @@ impl Session {
                         return None;
                     }
                 }
-                Request::Acquire(Acquire {
-                    wait_s,
-                    lease_s,
-                    owner,
-                    key,
-                }) => {
-                    return Some(Command::Acquire {
-                        wait_s,
-                        lease_s,
-                        owner,
-                        key,
-                    });
+                Request::Acquire(Acquire { wait_s, lease_s, owner, key }) => {
+                    return Some(Command::Acquire { wait_s, lease_s, owner, key });
                 }
                 Request::Release(Release { token, key }) => return Some(Command::Release { token, key }),
                 Request::Extend(Extend { lease_s, token, key }) => {
@@ -257,7 +217,7 @@ impl Session {
     /// The engine answers. `position` is the end of the journal records of the same step.
     pub fn answer(&mut self, answer: Answer, position: Position) {
         if let Some(answer) = self.gate.pass(answer, position) {
-            self.encode(answer);
+            self.output.answer(answer);
         }
         self.check_overflow();
     }
@@ -266,7 +226,7 @@ impl Session {
     pub fn reached(&mut self, position: Position) {
         self.gate.reach(position);
         while let Some(answer) = self.gate.next_free() {
-            self.encode(answer);
+            self.output.answer(answer);
         }
     }
 
@@ -305,20 +265,14 @@ impl Session {
             _ => Some(now),
         };
         self.consumed = false;
-        self.full_since = if open && is_full(self.backlog()) {
-            self.full_since.or(Some(now))
-        } else {
-            None
-        };
+        self.full_since = if open && is_full(self.backlog()) { self.full_since.or(Some(now)) } else { None };
     }
 
     /// When [`Session::expire`] has something to do, if nothing else happens before.
     pub fn deadline(&self) -> Option<Instant> {
         match self.phase {
             Phase::Open => {
-                let frame = self
-                    .frame_since
-                    .map(|since| Instant(since.0 + FINISH_FRAME_MS + 1));
+                let frame = self.frame_since.map(|since| Instant(since.0 + FINISH_FRAME_MS + 1));
                 let full = self.full_since.map(|since| Instant(since.0 + STALL_MS + 1));
                 [frame, full].into_iter().flatten().min()
             }
@@ -382,111 +336,9 @@ impl Session {
             self.fail_over_limits("more answers came than were read");
         }
     }
-
-    fn encode(&mut self, answer: Answer) {
-        if let Answer::Acquired { key, token, .. } = answer {
-            self.output.grant_follows(UnsentGrant { key, token });
-        }
-        let out = self.output.buffer();
-        match answer {
-            Answer::Acquired {
-                owner,
-                token,
-                lease_s,
-                waited_ms,
-                ..
-            } => {
-                Acquired {
-                    owner,
-                    token,
-                    lease_s,
-                    waited_ms,
-                }
-                .encode(out);
-            }
-            Answer::Timeout { owner } => Timeout { owner }.encode(out),
-            Answer::Busy { owner, reason } => Busy { owner, reason }.encode(out),
-            Answer::Released { token } => Released { token }.encode(out),
-            Answer::Extended { token, lease_s } => Extended { token, lease_s }.encode(out),
-            Answer::NotHeld { token } => NotHeld { token }.encode(out),
-            Answer::State {
-                id,
-                state,
-                remaining_ms,
-                waiters,
-            } => {
-                State {
-                    id,
-                    state,
-                    remaining_ms,
-                    waiters,
-                }
-                .encode(out);
-            }
-        }
-    }
 }
 
 /// No request is processed, and so none read, until some of this much output has gone.
 fn is_full(backlog: usize) -> bool {
     backlog + LONGEST_ANSWER > OUTPUT_LIMIT
-}
-
-/// Answers a request that breaks the rules, or says why it ends the session.
-fn reject(error: RequestError, at: &mut usize, output: &mut Output) -> Option<Fault> {
-    let RequestError {
-        code,
-        id,
-        consumed,
-        silent,
-    } = error;
-    let text = sentence(code);
-    let Some(used) = consumed else {
-        return Some(Fault { code, id, text });
-    };
-    *at += used;
-    if !silent {
-        ErrorAnswer { code, id, text }.encode(output.buffer());
-    }
-    None
-}
-
-/// Answers a hello, or says what is wrong with it.
-fn greet(hello: Hello<'_>, number: u64, facts: &Facts, output: &mut Output) -> Option<Fault> {
-    if HelloText::parse(hello.text).is_none() {
-        let text = "the name in a hello has 1 to 64 bytes";
-        return Some(Fault {
-            code: ErrorCode::Malformed,
-            id: hello.id,
-            text,
-        });
-    }
-    let Facts {
-        server_id,
-        version,
-        max_lease_s,
-    } = facts;
-    let text = format!(
-        "server=lockstead/{version} id={server_id} session={number} max_key={MAX_KEY} max_lease={max_lease_s}"
-    );
-    Welcome {
-        version: VERSION,
-        id: hello.id,
-        text: &text,
-    }
-    .encode(output.buffer());
-    None
-}
-
-/// What a person is told about a bad request.
-fn sentence(code: ErrorCode) -> &'static str {
-    match code {
-        ErrorCode::UnknownOp => {
-            "no request starts with this byte; this port speaks the Lockstead protocol, version 1"
-        }
-        ErrorCode::BadKey => "a key is 1 to 1024 bytes of UTF-8",
-        ErrorCode::BadLease => "a lease is 1 to 255 seconds",
-        ErrorCode::UnsupportedVersion => "this server speaks version 1 of the protocol",
-        _ => "these bytes are no frame of the Lockstead protocol",
-    }
 }

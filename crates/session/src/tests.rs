@@ -27,19 +27,8 @@ impl Bench {
         let mut engine = Engine::new(Limits::default(), [1, 2], Instant(0), None);
         engine.supply_tokens(1, 1_000_000);
         let id = engine.open_session();
-        let facts = Facts {
-            server_id: "00ff".into(),
-            version: "9.9.9",
-            max_lease_s: 77,
-        };
-        Self {
-            engine,
-            id,
-            session: Session::new(42),
-            facts,
-            now: Instant(1_000),
-            position: Position::START,
-        }
+        let facts = Facts { server_id: "00ff".into(), version: "9.9.9", max_lease_s: 77 };
+        Self { engine, id, session: Session::new(42), facts, now: Instant(1_000), position: Position::START }
     }
 
     /// Runs every request that may be run now.
@@ -79,12 +68,7 @@ fn bytes(requests: &[Request<'_>]) -> Vec<u8> {
 }
 
 fn acquire(owner: u64, key: &str) -> Request<'_> {
-    Request::Acquire(Acquire {
-        wait_s: 10,
-        lease_s: 10,
-        owner,
-        key,
-    })
+    Request::Acquire(Acquire { wait_s: 10, lease_s: 10, owner, key })
 }
 
 fn release(token: u64, key: &str) -> Request<'_> {
@@ -92,11 +76,7 @@ fn release(token: u64, key: &str) -> Request<'_> {
 }
 
 fn extend(token: u64, key: &str) -> Request<'_> {
-    Request::Extend(Extend {
-        lease_s: 20,
-        token,
-        key,
-    })
+    Request::Extend(Extend { lease_s: 20, token, key })
 }
 
 fn ping(id: u64) -> Request<'static> {
@@ -108,11 +88,7 @@ fn query(id: u64, key: &str) -> Request<'_> {
 }
 
 fn hello(text: &str) -> Request<'_> {
-    Request::Hello(Hello {
-        version: VERSION,
-        id: 3,
-        text,
-    })
+    Request::Hello(Hello { version: VERSION, id: 3, text })
 }
 
 /// Answers by op and id; errors by code too.
@@ -155,17 +131,8 @@ fn everything() -> Vec<u8> {
     all
 }
 
-const EVERYTHING: [&str; 9] = [
-    "H 3",
-    "A 723401728380766730",
-    "T 8",
-    "E 1",
-    "Q 9",
-    "P 723401728380766730",
-    "X2 5",
-    "R 1",
-    "N 1",
-];
+const EVERYTHING: [&str; 9] =
+    ["H 3", "A 723401728380766730", "T 8", "E 1", "Q 9", "P 723401728380766730", "X2 5", "R 1", "N 1"];
 
 #[test]
 fn p21_split_frames_give_the_same_answers() {
@@ -312,25 +279,15 @@ fn what_was_read_before_the_end_counts_and_unsent_grants_are_named() {
     bench.turn(&bytes(&[acquire(1, "a"), acquire(2, "b")]));
     bench.session.accepted(1);
     // Two more grants, a release and half a frame are followed by the end at once.
-    bench
-        .session
-        .received(&bytes(&[acquire(3, "c"), release(2, "b"), acquire(4, "d")]));
+    bench.session.received(&bytes(&[acquire(3, "c"), release(2, "b"), acquire(4, "d")]));
     bench.session.received(b"R\0\0");
     bench.session.read_ended();
     assert!(bench.session.has_requests());
     assert_eq!(bench.session.room(), 0);
-    assert_eq!(
-        bench.session.phase(),
-        Phase::Open,
-        "not before its requests are run"
-    );
+    assert_eq!(bench.session.phase(), Phase::Open, "not before its requests are run");
     bench.process(NextRequests::All);
     assert_eq!(bench.session.phase(), Phase::Ending);
-    assert_eq!(
-        bench.close(),
-        [2, 3, 4],
-        "of the first grant one byte was accepted"
-    );
+    assert_eq!(bench.close(), [2, 3, 4], "of the first grant one byte was accepted");
     assert_eq!(bench.session.phase(), Phase::Closed);
     assert_eq!(bench.session.output(), b"");
     assert_eq!(bench.engine.counts().held, 3);
@@ -352,10 +309,7 @@ fn the_end_of_the_stream_is_no_fault_even_if_there_was_one() {
     bench.session.read_ended();
     bench.process(NextRequests::All);
     bench.close();
-    assert_eq!(
-        (bench.session.phase(), bench.session.output()),
-        (Phase::Closed, &b""[..])
-    );
+    assert_eq!((bench.session.phase(), bench.session.output()), (Phase::Closed, &b""[..]));
 }
 
 #[test]
@@ -368,11 +322,7 @@ fn after_a_failed_write_requests_count_and_nothing_is_written() {
     assert_eq!(bench.session.output(), b"");
     bench.turn(&bytes(&[release(1, "a"), acquire(3, "c"), ping(4)]));
     assert_eq!(bench.session.output(), b"");
-    assert_eq!(
-        bench.session.buffered_output(),
-        0,
-        "what nobody will read takes no memory"
-    );
+    assert_eq!(bench.session.buffered_output(), 0, "what nobody will read takes no memory");
     assert_eq!(bench.engine.counts().held, 2);
     bench.turn(b"Z");
     assert_eq!(bench.close(), [2, 3]);
@@ -382,18 +332,12 @@ fn after_a_failed_write_requests_count_and_nothing_is_written() {
 #[test]
 fn pings_alone_are_answered_while_events_are_due() {
     let mut bench = Bench::new();
-    bench
-        .session
-        .received(&bytes(&[ping(1), ping(2), acquire(3, "k"), ping(4)]));
+    bench.session.received(&bytes(&[ping(1), ping(2), acquire(3, "k"), ping(4)]));
     bench.process(NextRequests::PingsOnly);
     bench.session.settle(bench.now);
     assert_eq!(names(&bench.written()), ["P 1", "P 2"]);
     assert!(bench.session.has_requests());
-    assert_eq!(
-        bench.session.deadline(),
-        None,
-        "a request that has to wait is not an unfinished frame"
-    );
+    assert_eq!(bench.session.deadline(), None, "a request that has to wait is not an unfinished frame");
     bench.process(NextRequests::PingsOnly);
     assert_eq!(bench.session.output(), b"");
     bench.process(NextRequests::All);
@@ -455,13 +399,7 @@ fn a_full_output_stops_the_reading_until_it_is_written() {
 #[test]
 fn requests_are_processed_as_long_as_the_longest_answer_fits() {
     let mut bench = Bench::new();
-    bench.session.answer(
-        Answer::Busy {
-            owner: 1,
-            reason: BusyReason::KeysFull,
-        },
-        Position::START,
-    );
+    bench.session.answer(Answer::Busy { owner: 1, reason: BusyReason::KeysFull }, Position::START);
     for _ in 0..FULL - 2 {
         bench.turn(&bytes(&[ping(7)]));
     }
@@ -495,18 +433,10 @@ fn output_that_is_full_must_move_within_ten_seconds() {
     assert_eq!(bench.session.deadline(), Some(Instant(11_001)));
     bench.now = Instant(6_000);
     bench.turn(b"");
-    assert_eq!(
-        bench.session.deadline(),
-        Some(Instant(11_001)),
-        "waiting longer does not start it anew"
-    );
+    assert_eq!(bench.session.deadline(), Some(Instant(11_001)), "waiting longer does not start it anew");
     bench.session.accepted(1);
     bench.turn(b"");
-    assert_eq!(
-        bench.session.deadline(),
-        Some(Instant(16_001)),
-        "a byte that was accepted does"
-    );
+    assert_eq!(bench.session.deadline(), Some(Instant(16_001)), "a byte that was accepted does");
     bench.session.expire(Instant(16_000));
     assert_eq!(bench.session.phase(), Phase::Open);
     bench.session.expire(Instant(16_001));
@@ -522,24 +452,14 @@ fn events_that_overflow_the_output_end_the_session() {
     let mut bench = Bench::new();
     fill(&mut bench);
     for _ in 0..6 {
-        bench.session.answer(
-            Answer::Busy {
-                owner: 1,
-                reason: BusyReason::KeysFull,
-            },
-            Position::START,
-        );
+        bench.session.answer(Answer::Busy { owner: 1, reason: BusyReason::KeysFull }, Position::START);
     }
     for _ in 0..(OUTPUT_LIMIT - FULL * 10 - 66) / 10 {
-        bench
-            .session
-            .answer(Answer::Timeout { owner: 1 }, Position::START);
+        bench.session.answer(Answer::Timeout { owner: 1 }, Position::START);
     }
     assert_eq!(bench.session.output().len(), OUTPUT_LIMIT);
     assert_eq!(bench.session.phase(), Phase::Open);
-    bench
-        .session
-        .answer(Answer::Timeout { owner: 1 }, Position::START);
+    bench.session.answer(Answer::Timeout { owner: 1 }, Position::START);
     assert_eq!(bench.session.phase(), Phase::Ending);
     bench.close();
     let said = bench.written();
@@ -553,9 +473,7 @@ fn events_cannot_overflow_what_nobody_reads_any_more() {
     fill(&mut bench);
     bench.session.read_ended();
     for _ in 0..200 {
-        bench
-            .session
-            .answer(Answer::Timeout { owner: 1 }, Position::START);
+        bench.session.answer(Answer::Timeout { owner: 1 }, Position::START);
     }
     assert_eq!(bench.session.phase(), Phase::Open);
 }
@@ -569,17 +487,9 @@ fn a_frame_that_was_begun_is_finished_within_ten_seconds() {
     assert_eq!(bench.session.deadline(), Some(Instant(11_001)));
     bench.now = Instant(5_000);
     bench.turn(b"\0\0");
-    assert_eq!(
-        bench.session.deadline(),
-        Some(Instant(11_001)),
-        "a byte now and then does not help"
-    );
+    assert_eq!(bench.session.deadline(), Some(Instant(11_001)), "a byte now and then does not help");
     bench.turn(b"\0\0\0\0\0\x05k\nR");
-    assert_eq!(
-        bench.session.deadline(),
-        Some(Instant(15_001)),
-        "the next frame has its own time"
-    );
+    assert_eq!(bench.session.deadline(), Some(Instant(15_001)), "the next frame has its own time");
     bench.session.expire(Instant(15_000));
     assert_eq!(bench.session.phase(), Phase::Open);
     bench.session.expire(Instant(15_001));
@@ -663,40 +573,16 @@ fn what_waits_at_the_gate_counts_as_output() {
 #[test]
 fn every_answer_of_the_engine_has_its_frame() {
     let mut bench = Bench::new();
-    bench.session.answer(
-        Answer::Busy {
-            owner: 4,
-            reason: BusyReason::KeysFull,
-        },
-        Position::START,
-    );
+    bench.session.answer(Answer::Busy { owner: 4, reason: BusyReason::KeysFull }, Position::START);
     let state = KeyState::Held;
-    bench.session.answer(
-        Answer::State {
-            id: 5,
-            state,
-            remaining_ms: 6,
-            waiters: 7,
-        },
-        Position::START,
-    );
+    bench.session.answer(Answer::State { id: 5, state, remaining_ms: 6, waiters: 7 }, Position::START);
     let written = bench.written();
     assert_eq!(written[..11], *b"B\0\0\0\0\0\0\0\x04\x03\n");
     assert_eq!(written[11..], *b"Q\0\0\0\0\0\0\0\x05\x01\0\0\0\x06\0\0\0\x07\n");
     bench.turn(&bytes(&[acquire(OWNER, "k")]));
     bench.turn(&bytes(&[extend(1, "k")]));
     let mut expected = Vec::new();
-    Acquired {
-        owner: OWNER,
-        token: 1,
-        lease_s: 10,
-        waited_ms: 0,
-    }
-    .encode(&mut expected);
-    Extended {
-        token: 1,
-        lease_s: 20,
-    }
-    .encode(&mut expected);
+    Acquired { owner: OWNER, token: 1, lease_s: 10, waited_ms: 0 }.encode(&mut expected);
+    Extended { token: 1, lease_s: 20 }.encode(&mut expected);
     assert_eq!(bench.written(), expected);
 }
