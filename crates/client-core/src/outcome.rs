@@ -215,6 +215,9 @@ pub enum Lost {
     /// The client was shut down, which gives every ticket back.
     #[error("the client is shut down")]
     ShutDown,
+    /// The program itself ended the ticket.
+    #[error("the program ended the ticket")]
+    Ended,
     /// The process was forked after the ticket was made; in the child it is dead.
     #[error("the ticket belongs to the parent process")]
     ForkedChild,
@@ -228,6 +231,7 @@ impl Lost {
             Self::NotHeld => "not_held",
             Self::ServerChanged => "server_changed",
             Self::ShutDown => "shut_down",
+            Self::Ended => "ended",
             Self::ForkedChild => "forked_child",
         }
     }

@@ -47,10 +47,7 @@ impl Address {
             _ => return Err(form()),
         };
         let port = port.parse().map_err(|_| form())?;
-        Ok(Self::Tcp {
-            host: host.to_owned(),
-            port,
-        })
+        Ok(Self::Tcp { host: host.to_owned(), port })
     }
 }
 
@@ -73,18 +70,14 @@ mod tests {
         for text in ["localhost:5625", "10.0.0.1:1", "[::1]:5625", "unix:/run/l.sock", "unix:rel"] {
             assert_eq!(Address::parse(text).unwrap().to_string(), text);
         }
-        assert_eq!(
-            Address::parse("[::1]:7"),
-            Ok(Address::Tcp {
-                host: "::1".into(),
-                port: 7
-            })
-        );
+        assert_eq!(Address::parse("[::1]:7"), Ok(Address::Tcp { host: "::1".into(), port: 7 }));
     }
 
     #[test]
     fn what_is_no_address_is_refused() {
-        for text in ["", "host", ":1", "host:", "host:65536", "host:x", "::1:5625", "[x]:1", "unix:", "http://h:1"] {
+        for text in
+            ["", "host", ":1", "host:", "host:65536", "host:x", "::1:5625", "[x]:1", "unix:", "http://h:1"]
+        {
             assert_eq!(Address::parse(text), Err(AddressError::Form(text.into())), "{text}");
         }
         assert_eq!(Address::parse("tls://h:1"), Err(AddressError::Tls("tls://h:1".into())));

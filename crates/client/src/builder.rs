@@ -1,15 +1,25 @@
 //! How a client is made.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use lockstead_client_core::{Config, Core, Margin};
+use lockstead_proto::{DEFAULT_PORT, HelloText, MAX_TEXT};
 
 use crate::address::{Address, AddressError};
 use crate::client::Client;
+use crate::driver::Driver;
+use crate::shared::{Handle, Shared};
 
-/// Makes a [`Client`].
-#[derive(Clone, Debug, Default)]
+/// Makes a [`Client`]: where the server is, and what the client says about itself. Every setting has a default.
+#[derive(Clone, Debug)]
 #[must_use = "nothing happens before `connect`"]
 pub struct Builder {
     servers: Vec<Address>,
+    name: Option<String>,
+    auth_token: Option<String>,
+    answer_allowance: Duration,
+    margin: Margin,
 }
 
 /// Why a client cannot be made; the caller's fault.
@@ -20,24 +30,38 @@ pub enum BuildError {
     #[error("a client's name has 1 to 64 bytes, no space and no newline")]
     Name,
     /// The API token cannot be sent.
-    #[error("an API token has at least one byte, no space and no newline, and fits into a hello")]
+    #[error("an API token has at least one byte, no space, no newline, and fits into a hello of 1024 bytes")]
     AuthToken,
-    /// The allowance for answers is too short.
+    /// The allowance for answers is too short: the rounding of waits alone can take a second.
     #[error("the answer allowance must be longer than 1 s")]
     AnswerAllowance,
-    /// The margin of a lease must leave some of it.
-    #[error("the margin must be at most 90 % of a lease")]
+    /// The margin of a lease can only be raised, and must leave some of the lease.
+    #[error("the margin must be between 5 % and 90 % of a lease, and at least 20 ms")]
     Margin,
+    /// The operating system gave no random numbers.
+    #[error("the operating system gave no random numbers")]
+    Random,
 }
 
 impl Builder {
-    /// Adds the address of a server.
+    pub(crate) fn new() -> Self {
+        Self {
+            servers: Vec::new(),
+            name: None,
+            auth_token: None,
+            answer_allowance: Config::ANSWER_ALLOWANCE,
+            margin: Margin::DEFAULT,
+        }
+    }
+
+    /// Adds an address of the server: `host:port`, `[ipv6]:port` or `unix:/path`. With several, the client goes to the
+    /// next one when one does not answer; all of them must lead to one and the same server. Default: `127.0.0.1:5625`.
     pub fn server(mut self, address: &str) -> Result<Self, AddressError> {
         self.servers.push(Address::parse(address)?);
         Ok(self)
     }
 
-    /// Adds addresses of the same server.
+    /// Adds several addresses; see [`server`](Self::server).
     pub fn servers<S: AsRef<str>>(
         self,
         addresses: impl IntoIterator<Item = S>,
@@ -45,38 +69,89 @@ impl Builder {
         addresses.into_iter().try_fold(self, |builder, address| builder.server(address.as_ref()))
     }
 
-    /// Names the client for the server's operators.
-    pub fn name(self, name: impl Into<String>) -> Self {
-        let _ = name.into();
+    /// Names the client for the server's operators: 1 to 64 bytes without spaces. Default: no name.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
         self
     }
 
-    /// Sets the API token.
-    pub fn auth_token(self, token: impl Into<String>) -> Self {
-        let _ = token.into();
+    /// The API token that a server may demand.
+    pub fn auth_token(mut self, token: impl Into<String>) -> Self {
+        self.auth_token = Some(token.into());
         self
     }
 
-    /// Sets how long after the end of the wait an answer may still come.
-    pub fn answer_allowance(self, allowance: Duration) -> Self {
-        let _ = allowance;
+    /// How long after the end of its wait the answer of an acquire may still come; more than 1 s. Default: 2 s. A
+    /// longer one gives fewer Indeterminate outcomes on slow networks, and later ones.
+    pub fn answer_allowance(mut self, allowance: Duration) -> Self {
+        self.answer_allowance = allowance;
         self
     }
 
-    /// Sets the least margin.
-    pub fn margin(self, least: Duration) -> Self {
-        let _ = least;
+    /// The least time before the end of a lease at which its ticket counts as lost: time for late timers, and for the
+    /// program to stop what the lock protects. Can only be raised. Default: 20 ms.
+    pub fn margin(mut self, least: Duration) -> Self {
+        self.margin.least = least;
         self
     }
 
-    /// Sets the margin in percent of the lease.
-    pub fn margin_percent(self, percent: u8) -> Self {
-        let _ = percent;
+    /// The same in percent of the lease; the longer of the two counts. Can only be raised. Default: 5.
+    pub fn margin_percent(mut self, percent: u8) -> Self {
+        self.margin.percent = percent;
         self
     }
 
-    /// Makes the client.
-    pub fn connect(self) -> Result<Client, BuildError> {
-        unimplemented!()
+    /// Makes the client and its background task. The network is not waited for: a call that finds no server within its
+    /// own time says so.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a Tokio runtime with I/O and time enabled.
+    pub fn connect(mut self) -> Result<Client, BuildError> {
+        if self.answer_allowance <= Duration::from_secs(1) {
+            return Err(BuildError::AnswerAllowance);
+        }
+        let Margin { percent, least } = self.margin;
+        if !(Margin::DEFAULT.percent..=90).contains(&percent) || least < Margin::DEFAULT.least {
+            return Err(BuildError::Margin);
+        }
+        if self.servers.is_empty() {
+            self.servers.push(Address::Tcp { host: "127.0.0.1".to_owned(), port: DEFAULT_PORT });
+        }
+        let core = Core::new(Config {
+            addresses: u32::try_from(self.servers.len()).unwrap_or(u32::MAX),
+            hello_text: self.hello_text()?,
+            answer_allowance: self.answer_allowance,
+            margin: self.margin,
+            max_open: Config::MAX_OPEN,
+            seeds: [random()?, random()?],
+        });
+        let shared = Arc::new(Shared::new(core));
+        tokio::spawn(Driver::new(shared.clone(), self.servers));
+        Ok(Client::new(Arc::new(Handle(shared))))
     }
+
+    fn hello_text(&self) -> Result<String, BuildError> {
+        let unfit = |value: &str| value.is_empty() || value.contains([' ', '\n']);
+        let mut pairs = Vec::new();
+        if let Some(name) = &self.name {
+            if unfit(name) || name.len() > HelloText::MAX_NAME {
+                return Err(BuildError::Name);
+            }
+            pairs.push(format!("name={name}"));
+        }
+        if let Some(token) = &self.auth_token {
+            if unfit(token) {
+                return Err(BuildError::AuthToken);
+            }
+            pairs.push(format!("auth={token}"));
+        }
+        let text = pairs.join(" ");
+        if text.len() > MAX_TEXT { Err(BuildError::AuthToken) } else { Ok(text) }
+    }
+}
+
+/// The only place where the client draws random numbers.
+fn random() -> Result<u64, BuildError> {
+    getrandom::u64().map_err(|_| BuildError::Random)
 }

@@ -1,81 +1,176 @@
-//! A ticket.
+//! A ticket: the lock is held, until `valid_until`.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use lockstead_client_core::{ExtendError, Extended, Instant, Lost, ReleaseOutcome};
+use lockstead_client_core::{
+    ExtendError, Extended, Instant, Lost, OpResult, ReleaseOutcome, TicketFacts, TicketView, UnsentCause,
+};
 
-/// A held lock.
-#[derive(Debug)]
-pub struct Ticket {}
+use crate::clock::now;
+use crate::shared::{Handle, Pending, Shared};
 
-/// Resolves when the ticket is lost.
+/// A lock that this program holds, until [`valid_until`](Self::valid_until) or until it is [lost](Self::lost).
+///
+/// Whoever writes to something that the lock protects should hand [`token`](Self::token) along and let the other side
+/// refuse a smaller one than it has seen: a program can be stopped between its last look at the ticket and the write.
+///
+/// Dropping a ticket releases the lock in the background.
 #[derive(Debug)]
+#[must_use = "dropping a ticket releases the lock"]
+pub struct Ticket {
+    handle: Arc<Handle>,
+    /// Names the ticket in the core.
+    id: u64,
+    facts: TicketFacts,
+    /// Whether the program has ended it in another way than by dropping it.
+    ended: bool,
+}
+
+impl Ticket {
+    pub(crate) fn new(handle: Arc<Handle>, id: u64, facts: TicketFacts) -> Self {
+        Self { handle, id, facts, ended: false }
+    }
+
+    /// The key that is locked.
+    pub fn key(&self) -> &str {
+        &self.facts.key
+    }
+
+    /// The token: the authority over this lock, and greater than that of every earlier grant of the server.
+    pub fn token(&self) -> u64 {
+        self.facts.token
+    }
+
+    /// How long the request was queued, as the server says.
+    pub fn waited(&self) -> Duration {
+        self.facts.waited
+    }
+
+    /// The lease: the shorter of the one asked for and the longest that the server grants.
+    pub fn lease(&self) -> Duration {
+        Duration::from_secs(self.facts.lease_s.into())
+    }
+
+    /// Whether the lock is surely held at this moment.
+    pub fn valid(&self) -> bool {
+        self.lost_reason().is_none()
+    }
+
+    /// Until when the lock is surely held, by the client's clock ([`now`](crate::now)). Every extend moves it.
+    pub fn valid_until(&self) -> Instant {
+        self.view().valid_until
+    }
+
+    /// How long the lock is surely held from now on; zero when it is lost.
+    pub fn valid_for(&self) -> Duration {
+        let view = self.view();
+        if view.lost.is_some() { Duration::ZERO } else { view.valid_until.since(now()) }
+    }
+
+    /// Why the ticket is no longer good; `None` while it is.
+    pub fn lost_reason(&self) -> Option<Lost> {
+        self.view().lost
+    }
+
+    /// Resolves when the ticket is lost, before the lock can be somebody else's. Stop then what the lock protects. The
+    /// signal may outlive the ticket, and be awaited in another task.
+    pub fn lost(&self) -> LostSignal {
+        LostSignal { shared: self.handle.0.clone(), ticket: self.id }
+    }
+
+    /// Extends the ticket by itself from now on, until it is lost or ended. Not for ever in a program that hangs:
+    /// then nobody else gets the lock; see [`keep_alive_for`](Self::keep_alive_for).
+    pub fn keep_alive(&self) {
+        let _ = self.handle.input(|state, now| state.core.keep_alive(now, self.id, None));
+    }
+
+    /// Extends the ticket by itself, but to no later than `max` from now (rounded up to a whole second).
+    pub fn keep_alive_for(&self, max: Duration) {
+        let _ = self.handle.input(|state, now| state.core.keep_alive(now, self.id, Some(max)));
+    }
+
+    /// Extends the ticket once: the lock is held `lease` from now, or longer if it already was. An error leaves the
+    /// ticket as it was, except [`ExtendError::Lost`].
+    pub async fn extend(&self, lease: Duration) -> Result<Extended, ExtendError> {
+        let forked = ExtendError::Lost(Lost::ForkedChild);
+        let Ok(id) = self.handle.input(|state, now| state.core.extend_ticket(now, self.id, lease)) else {
+            return Err(forked);
+        };
+        match Pending::new(self.handle.clone(), id?).await {
+            Ok(OpResult::Extend(result)) => result,
+            _ => Err(forked),
+        }
+    }
+
+    /// Releases the lock, and says how that went. Sent again until it is answered, at most until the lease has ended.
+    /// Giving up the future does not stop the release.
+    pub async fn release(mut self) -> ReleaseOutcome {
+        self.ended = true;
+        let id = self.handle.input(|state, now| state.core.release_ticket(now, self.id));
+        if let Ok(Some(id)) = id
+            && let Ok(OpResult::Release(outcome)) = Pending::new(self.handle.clone(), id).await
+        {
+            return outcome;
+        }
+        ReleaseOutcome::Unsent(UnsentCause::ForkedChild)
+    }
+
+    /// Ends the ticket without releasing the lock: it stays held until its lease ends or somebody releases its token.
+    pub fn leave(mut self) {
+        self.ended = true;
+        let _ = self.handle.input(|state, now| state.core.leave_ticket(now, self.id));
+    }
+
+    fn view(&self) -> TicketView {
+        view(&self.handle.0, self.id)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if !self.ended {
+            let _ = self.handle.input(|state, now| state.core.drop_ticket(now, self.id));
+        }
+    }
+}
+
+/// Every look at a ticket reads the clock.
+fn view(shared: &Shared, id: u64) -> TicketView {
+    let gone = |lost| TicketView { valid_until: Instant::default(), lost: Some(lost) };
+    match shared.look(|state, now| state.core.ticket(now, id)) {
+        Ok(view) => view.unwrap_or(gone(Lost::Ended)),
+        Err(_) => gone(Lost::ForkedChild),
+    }
+}
+
+/// Resolves when a ticket is lost, and says why; see [`Ticket::lost`].
+#[derive(Clone, Debug)]
 #[must_use = "futures do nothing unless polled"]
-pub struct LostSignal {}
+pub struct LostSignal {
+    shared: Arc<Shared>,
+    ticket: u64,
+}
 
 impl Future for LostSignal {
     type Output = Lost;
 
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Lost> {
-        unimplemented!()
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Lost> {
+        match self.shared.look(|state, now| {
+            let lost = match state.core.ticket(now, self.ticket) {
+                Some(view) => view.lost,
+                None => Some(Lost::Ended),
+            };
+            if lost.is_none() {
+                state.wake_when_lost(self.ticket, context);
+            }
+            lost
+        }) {
+            Ok(Some(lost)) => Poll::Ready(lost),
+            Ok(None) => Poll::Pending,
+            Err(_) => Poll::Ready(Lost::ForkedChild),
+        }
     }
-}
-
-impl Ticket {
-    /// The key.
-    pub fn key(&self) -> &str {
-        unimplemented!()
-    }
-    /// The token.
-    pub fn token(&self) -> u64 {
-        unimplemented!()
-    }
-    /// The time waited.
-    pub fn waited(&self) -> Duration {
-        unimplemented!()
-    }
-    /// The lease.
-    pub fn lease(&self) -> Duration {
-        unimplemented!()
-    }
-    /// Whether it is valid.
-    pub fn valid(&self) -> bool {
-        unimplemented!()
-    }
-    /// Until when.
-    pub fn valid_until(&self) -> Instant {
-        unimplemented!()
-    }
-    /// For how long.
-    pub fn valid_for(&self) -> Duration {
-        unimplemented!()
-    }
-    /// The signal.
-    pub fn lost(&self) -> LostSignal {
-        unimplemented!()
-    }
-    /// Why it is lost.
-    pub fn lost_reason(&self) -> Option<Lost> {
-        unimplemented!()
-    }
-    /// Keeps alive.
-    pub fn keep_alive(&self) {
-        unimplemented!()
-    }
-    /// Keeps alive for at most `max`.
-    pub fn keep_alive_for(&self, max: Duration) {
-        unimplemented!("{max:?}")
-    }
-    /// Extends.
-    pub async fn extend(&self, lease: Duration) -> Result<Extended, ExtendError> {
-        unimplemented!("{lease:?}")
-    }
-    /// Releases.
-    pub async fn release(self) -> ReleaseOutcome {
-        unimplemented!()
-    }
-    /// Leaves the lock held.
-    pub fn leave(self) {}
 }

@@ -1,0 +1,217 @@
+//! Rules 1 to 6: the one deadline; unsent or possibly sent.
+
+use lockstead_client_core::{AcquireError, IndeterminateCause, UnsentCause, UsageError};
+use lockstead_proto::KeyError;
+use std::time::Duration;
+
+use crate::world::{Req, SECOND, World, ms};
+
+fn indeterminate(cause: IndeterminateCause) -> Result<u64, AcquireError> {
+    Err(AcquireError::Indeterminate(cause))
+}
+
+fn unsent(cause: UnsentCause) -> Result<u64, AcquireError> {
+    Err(AcquireError::Unsent(cause))
+}
+
+#[test]
+fn rule01_usage_errors_are_said_at_once() {
+    let mut world = World::new();
+    let mut acquire = |key: &str, wait, lease| match world.core.acquire(world.now, key, wait, lease) {
+        Err(AcquireError::Usage(error)) => error,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(acquire("k", SECOND * 256, SECOND), UsageError::WaitTooLong);
+    assert_eq!(acquire("k", SECOND, Duration::ZERO), UsageError::LeaseOutOfRange);
+    assert_eq!(acquire("k", SECOND, SECOND * 256), UsageError::LeaseOutOfRange);
+    assert_eq!(acquire("", SECOND, SECOND), UsageError::Key(KeyError::Empty));
+    assert_eq!(acquire("a\nb", SECOND, SECOND), UsageError::Key(KeyError::Newline));
+    world.assert_counts(Default::default());
+    assert_eq!(world.core.next_wakeup(), None);
+}
+
+#[test]
+fn rule01_the_deadline_is_wait_plus_allowance_and_nothing_moves_it() {
+    let (mut world, session) = World::welcomed();
+    let start = world.now;
+    let owner = world.acquire(ms(1_500), SECOND);
+    world.pass_until(start + ms(3_999));
+    assert_eq!(world.take(owner), None);
+    world.pass_until(start + ms(4_000));
+    assert_eq!(world.outcome(owner), indeterminate(IndeterminateCause::NoAnswer));
+    assert_eq!(world.closed(session), Some(true));
+}
+
+#[test]
+fn rule01_a_wait_of_zero_has_the_transport_deadline() {
+    let (mut world, session) = World::welcomed();
+    let start = world.now;
+    let owner = world.acquire(Duration::ZERO, SECOND);
+    assert_eq!(world.take_request(session), Req::Acquire { wait_s: 0, lease_s: 1, owner });
+    world.pass_until(start + ms(4_999));
+    assert_eq!(world.take(owner), None);
+    world.pass_until(start + ms(5_000));
+    assert_eq!(world.outcome(owner), indeterminate(IndeterminateCause::NoAnswer));
+}
+
+#[test]
+fn rule02_owner_and_instants_stay_over_retries() {
+    let mut world = World::new();
+    let start = world.now;
+    let owner = world.acquire(SECOND * 10, SECOND * 2);
+    for _ in 0..3 {
+        let session = world.session();
+        world.cut(session);
+        world.pass(SECOND);
+    }
+    let session = world.session();
+    world.welcome(session);
+    let left = 10 - world.now.since(start).as_secs();
+    assert_eq!(world.take_request(session), Req::Acquire { wait_s: left as u8, lease_s: 2, owner });
+    world.pass_until(start + SECOND * 12);
+    assert_eq!(world.outcome(owner), indeterminate(IndeterminateCause::NoAnswer));
+}
+
+#[test]
+fn rule03_the_wire_wait_is_computed_when_the_frame_is_handed_over() {
+    let mut world = World::new();
+    let owner = world.acquire(SECOND * 60, SECOND);
+    world.pass(ms(900));
+    let session = world.session();
+    let id = world.connect(session);
+    world.pass(ms(99));
+    world.wire(session).room = 0;
+    world.answer(
+        session,
+        lockstead_proto::Answer::Welcome(lockstead_proto::Welcome { version: 1, id, text: "" }),
+    );
+    world.pass(ms(900));
+    assert_eq!(world.take_requests(session), []);
+    world.wire(session).room = 1_000;
+    world.run();
+    assert_eq!(world.take_request(session), Req::Acquire { wait_s: 59, lease_s: 1, owner });
+}
+
+#[test]
+fn rule04_at_the_budget_end_an_unsent_call_ends_as_unsent() {
+    for (wait, end) in [(SECOND * 2, SECOND * 2), (ms(1), SECOND), (Duration::ZERO, SECOND * 5)] {
+        let mut world = World::new();
+        let start = world.now;
+        let owner = world.acquire(wait, SECOND);
+        world.pass_until(start + end - Duration::from_nanos(1));
+        assert_eq!(world.take(owner), None);
+        world.pass_until(start + end);
+        assert_eq!(world.outcome(owner), unsent(UnsentCause::BudgetEnded));
+        let session = world.session();
+        world.welcome(session);
+        assert_eq!(world.take_requests(session), []);
+    }
+}
+
+#[test]
+fn rule04_a_frame_is_not_handed_over_at_the_budget_end_even_if_no_timer_fired_yet() {
+    let (mut world, session) = World::welcomed();
+    let owner = world.core.acquire(world.now, "k", SECOND, SECOND).unwrap();
+    world.now = world.now + SECOND;
+    world.run();
+    assert_eq!(world.take_requests(session), []);
+    world.core.tick(world.now);
+    world.run();
+    assert_eq!(world.outcome(owner), unsent(UnsentCause::BudgetEnded));
+}
+
+#[test]
+fn rule05_while_unsent_another_address_is_tried() {
+    let mut world = World::with(|config| config.addresses = 2);
+    let owner = world.acquire(SECOND * 5, SECOND);
+    let first = world.session();
+    world.cut(first);
+    assert_eq!(world.wires.len(), 1, "not at once: with backoff");
+    world.pass(ms(51));
+    let second = world.session();
+    assert_eq!((world.wires[&first].address, world.wires[&second].address), (0, 1));
+    world.welcome(second);
+    assert_eq!(world.take_request(second), Req::Acquire { wait_s: 5, lease_s: 1, owner });
+}
+
+#[test]
+fn rule05_a_sent_acquire_is_never_sent_again() {
+    let (mut world, session) = World::welcomed();
+    let owner = world.acquire(SECOND * 5, SECOND);
+    world.take_request(session);
+    world.cut(session);
+    assert_eq!(world.outcome(owner), indeterminate(IndeterminateCause::SessionBroke));
+    let other = world.acquire(SECOND * 5, SECOND);
+    world.pass(ms(51));
+    let session = world.session();
+    world.welcome(session);
+    assert!(matches!(world.take_request(session), Req::Acquire { owner, .. } if owner == other));
+}
+
+/// The frame of an acquire of the key `k`.
+const FRAME: usize = 13;
+
+#[test]
+fn rule06_possibly_sent_is_exact_to_the_byte() {
+    for accepted in 0..=3 * FRAME {
+        let (mut world, session) = World::welcomed();
+        world.wire(session).room = accepted;
+        let owners: Vec<u64> =
+            (0..3).map(|_| world.core.acquire(world.now, "k", SECOND * 9, SECOND).unwrap()).collect();
+        world.run();
+        world.cut(session);
+        for (at, owner) in owners.into_iter().enumerate() {
+            if at * FRAME < accepted {
+                assert_eq!(
+                    world.outcome(owner),
+                    indeterminate(IndeterminateCause::SessionBroke),
+                    "{accepted}"
+                );
+            } else {
+                assert_eq!(world.take(owner), None, "{accepted}: byte {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn rule06_frames_behind_a_short_write_are_stamped_anew() {
+    let (mut world, session) = World::welcomed();
+    world.wire(session).room = FRAME + 1;
+    let owners: Vec<u64> =
+        (0..3).map(|_| world.core.acquire(world.now, "k", SECOND * 9, SECOND * 20).unwrap()).collect();
+    world.run();
+    world.pass(ms(800));
+    world.wire(session).room = 2 * FRAME;
+    world.run();
+    world.pass(ms(700));
+    let late = world.now;
+    world.wire(session).room = 1_000;
+    world.run();
+    let waits: Vec<(u8, u64)> = world
+        .take_requests(session)
+        .into_iter()
+        .map(|request| match request {
+            Req::Acquire { wait_s, owner, .. } => (wait_s, owner),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(waits, [(9, owners[0]), (9, owners[1]), (9, owners[2])]);
+    // The last one began to leave with the second write, the rest of it came with the third: sent counts from there.
+    world.grant(session, owners[2], 7, 20);
+    let ticket = world.outcome(owners[2]).unwrap();
+    let until = world.core.ticket(world.now, ticket).unwrap().valid_until;
+    assert_eq!(until, late - ms(700) + SECOND * 20 - ms(20) - SECOND);
+}
+
+#[test]
+fn rule06_a_layer_that_takes_everything_makes_everything_possibly_sent() {
+    let (mut world, session) = World::welcomed();
+    let owners: Vec<u64> =
+        (0..3).map(|_| world.core.acquire(world.now, "k", SECOND * 9, SECOND).unwrap()).collect();
+    world.core.transmit(world.now, session, |bytes| bytes.len());
+    world.cut(session);
+    for owner in owners {
+        assert_eq!(world.outcome(owner), indeterminate(IndeterminateCause::SessionBroke));
+    }
+}

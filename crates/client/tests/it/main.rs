@@ -1,0 +1,8 @@
+//! The async shell against a scripted peer over real sockets.
+
+// These are tests: what must not happen may panic.
+#![allow(clippy::unwrap_used)]
+
+mod basics;
+mod faults;
+mod peer;
