@@ -18,6 +18,7 @@ use crate::accept::Door;
 use crate::alarm::Alarm;
 use crate::connection::{Connection, READ_PER_TURN};
 use crate::listen::Listener;
+use crate::memory::Memory;
 use crate::stop::{Signals, Stage};
 use crate::stream::Stream;
 use crate::timeouts::Timeouts;
@@ -47,6 +48,7 @@ pub(crate) struct Driver {
     to_process: VecDeque<usize>,
     to_write: Vec<usize>,
     timeouts: Timeouts,
+    memory: Memory,
     alarm: Alarm,
     signals: Signals,
     stage: Stage,
@@ -78,6 +80,7 @@ impl Driver {
             to_process: VecDeque::new(),
             to_write: Vec::new(),
             timeouts: Timeouts::default(),
+            memory: Memory::default(),
             alarm: Alarm::new().map_err(ServeError::system("make a timer"))?,
             signals: Signals::new().map_err(ServeError::system("listen to signals"))?,
             stage: Stage::Serving,
@@ -113,6 +116,8 @@ impl Driver {
             self.process(now, which);
         }
         self.write(now, which);
+        let counts = self.engine.counts();
+        self.memory.watch(counts.keys as usize + counts.waiters as usize + self.connections.len());
 
         if self.is_stopped(now) {
             self.connections.iter_mut().for_each(|(_, connection)| connection.finish(&mut self.scratch));

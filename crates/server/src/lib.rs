@@ -5,6 +5,7 @@
 //! - `connection`, `stream`, `wake`: one connection, its socket, and how it gets on the list of the ready.
 //! - `listen`, `accept`: listeners, and what happens when there is no room.
 //! - `alarm`, `timeouts`: the one timer, and the deadlines of the connections themselves.
+//! - `memory`: what a peak took goes back to the system.
 //! - `clock`, `random`, `tokens`: the one place each for time, chance and numbers that only rise.
 
 #![cfg(target_os = "linux")]
@@ -15,6 +16,7 @@ mod clock;
 mod connection;
 mod driver;
 mod listen;
+mod memory;
 mod random;
 mod stop;
 mod stream;
