@@ -1,7 +1,7 @@
 //! What a server says, taken apart by the checker's own parser.
 //!
-//! The parser refuses everything that docs/protocol.md does not allow an answer to be, so reading an answer is
-//! already a check of it.
+//! The parser refuses everything that docs/protocol.md does not allow an answer to be, so reading an answer
+//! is already a check of it.
 
 /// The longest text of an answer, bytes.
 const MAX_TEXT: usize = 1024;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 /// What docs/protocol.md promises of an idle machine.
 pub const PROMISED_LATENESS: Duration = Duration::from_millis(50);
 
-/// What a single end may be late in a test. A test machine is not idle, so only the *middle* of all measured ends is held
-/// to [`PROMISED_LATENESS`]; a single one later than this is a fault on any machine.
+/// What a single end may be late in a test. A test machine is not idle, so only the *middle* of all measured
+/// ends is held to [`PROMISED_LATENESS`]; a single one later than this is a fault on any machine.
 pub const TOLERATED_LATENESS: Duration = Duration::from_millis(1500);
 
 /// The ends of one kind of lease or wait, judged as they come in and summed up by [`Ends::finish`].
@@ -22,11 +22,13 @@ impl Ends {
         Self { what: what.into(), late: Vec::new() }
     }
 
-    /// Judges one end that was seen at `seen`, of something that lasts `duration` and began in `begun`: at its first instant at the
-    /// earliest (the request was about to be sent), at its second at the latest (the answer was here).
+    /// Judges one end that was seen at `seen`, of something that lasts `duration` and began in `begun`: at
+    /// its first instant at the earliest (the request was about to be sent), at its second at the latest (the
+    /// answer was here).
     ///
     /// # Panics
-    /// When the end was early for even the earliest beginning, or later than [`TOLERATED_LATENESS`] for the latest.
+    /// When the end was early for even the earliest beginning, or later than [`TOLERATED_LATENESS`] for the
+    /// latest.
     pub fn judge(&mut self, begun: (Instant, Instant), duration: Duration, seen: Instant) {
         let lasted = seen.saturating_duration_since(begun.0);
         assert!(lasted >= duration, "{}: ended after {lasted:?}, before its {duration:?}", self.what);
@@ -89,7 +91,11 @@ mod tests {
     #[should_panic(expected = "before its 1s")]
     fn a_canary_that_ends_early_is_found() {
         let begun = Instant::now();
-        Ends::of("lease").judge((begun, begun + 5 * MILLI), SECOND, begun + SECOND - Duration::from_micros(1));
+        Ends::of("lease").judge(
+            (begun, begun + 5 * MILLI),
+            SECOND,
+            begun + SECOND - Duration::from_micros(1),
+        );
     }
 
     #[test]
