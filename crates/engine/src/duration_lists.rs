@@ -38,20 +38,13 @@ pub(crate) struct DurationLists<const LINK: usize> {
 
 impl<const LINK: usize> DurationLists<LINK> {
     pub(crate) fn new() -> Self {
-        Self {
-            rings: Box::new([Ring::EMPTY; 256]),
-            heads: WinnerTree::new(),
-        }
+        Self { rings: Box::new([Ring::EMPTY; 256]), heads: WinnerTree::new() }
     }
 
     /// Puts a record at the end of a list. It must not end earlier than the one before it.
     pub(crate) fn arm<T: Timed>(&mut self, slab: &mut Slab<T>, slot: u32, list: DurationList) {
         let ring = &mut self.rings[usize::from(list.0)];
-        debug_assert!(
-            ring.last(slab)
-                .is_none_or(|last| slab[last].ends() <= slab[slot].ends()),
-            "in order"
-        );
+        debug_assert!(ring.last(slab).is_none_or(|last| slab[last].ends() <= slab[slot].ends()), "in order");
         ring.push_back(slab, slot);
         self.update_head(slab, list);
     }

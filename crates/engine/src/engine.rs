@@ -98,11 +98,7 @@ impl Engine {
     /// How much the engine holds.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        Counts {
-            held: self.keys.held,
-            keys: self.keys.slab.len(),
-            waiters: self.waiters.slab.len(),
-        }
+        Counts { held: self.keys.held, keys: self.keys.slab.len(), waiters: self.waiters.slab.len() }
     }
 
     /// The key at a place, if there is one; its text is that of the grant only as long as the token still holds.
@@ -114,10 +110,7 @@ impl Engine {
 
     /// Opens a session. Its slot may have belonged to one that was closed.
     pub fn open_session(&mut self) -> SessionId {
-        SessionId(self.sessions.insert(Session {
-            queue: Ring::EMPTY,
-            waiters: 0,
-        }))
+        SessionId(self.sessions.insert(Session { queue: Ring::EMPTY, waiters: 0 }))
     }
 
     /// Closes a session, in one step: its waiters leave without an answer, then each grant that it never learnt of is
@@ -134,17 +127,13 @@ impl Engine {
         effects: &mut Vec<Effect>,
     ) {
         self.set_now(now);
+        assert!(self.sessions.get(session.0).is_some(), "the session is open");
         while let Some(waiter) = self.sessions[session.0].queue.first() {
             self.leave(waiter);
         }
         self.sessions.remove(session.0);
         for UnsentGrant { key, token } in unsent {
-            if self
-                .keys
-                .slab
-                .get(key.0)
-                .is_some_and(|record| record.has_token(token))
-            {
+            if self.keys.slab.get(key.0).is_some_and(|record| record.has_token(token)) {
                 self.free(key.0, effects);
             }
         }
@@ -156,20 +145,15 @@ impl Engine {
         self.draining = true;
         while let Some((_, waiter)) = self.waiters.timers.earliest() {
             let attempt = self.leave(waiter);
-            let answer = Answer::Busy {
-                owner: attempt.owner,
-                reason: BusyReason::Draining,
-            };
-            effects.push(Effect {
-                session: SessionId(attempt.session),
-                answer,
-            });
+            let answer = Answer::Busy { owner: attempt.owner, reason: BusyReason::Draining };
+            effects.push(Effect { session: SessionId(attempt.session), answer });
         }
     }
 
     /// Takes the time from the caller.
     pub(crate) fn set_now(&mut self, now: Instant) {
         debug_assert!(now >= self.now, "time never goes back");
+        debug_assert!(now < Instant::LIMIT, "an instant is below 2^48");
         self.now = now;
     }
 }

@@ -7,15 +7,15 @@ use crate::time::Instant;
 use crate::waiters::Attempt;
 use alloc::vec::Vec;
 
-/// Something that happens at an instant.
+/// What ends at an instant.
 #[derive(Clone, Copy, Debug)]
-enum Event {
-    /// The lease of this key ends.
-    LeaseEnd(u32),
-    /// The recovery ends.
-    RecoveryEnd,
-    /// The wait of this waiter ends.
-    WaitEnd(u32),
+enum Due {
+    /// The lease of this key.
+    Lease(u32),
+    /// The recovery.
+    Recovery,
+    /// The wait of this waiter.
+    Wait(u32),
 }
 
 impl Engine {
@@ -25,22 +25,18 @@ impl Engine {
     pub fn advance(&mut self, now: Instant, budget: usize, effects: &mut Vec<Effect>) -> Progress {
         self.set_now(now);
         for _ in 0..budget {
-            match self.next_event() {
-                Some((at, event)) if at <= now => self.happen(event, effects),
+            match self.next_due() {
+                Some((at, due)) if at <= now => self.end(due, effects),
                 _ => return Progress::Done,
             }
         }
-        if self.is_due() {
-            Progress::More
-        } else {
-            Progress::Done
-        }
+        if self.is_due() { Progress::More } else { Progress::Done }
     }
 
     /// The instant at which something becomes due next, if nothing else happens before. It may have passed already.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.next_event().map(|(at, _)| at)
+        self.next_due().map(|(at, _)| at)
     }
 
     /// Whether something is due that [`Engine::advance`] has not processed.
@@ -48,36 +44,22 @@ impl Engine {
         self.next_deadline().is_some_and(|at| at <= self.now)
     }
 
-    /// The first event to come. The recovery counts as armed after the leases that were restored with it.
-    fn next_event(&self) -> Option<(Instant, Event)> {
-        let lease = self
-            .keys
-            .leases
-            .earliest()
-            .map(|(at, key)| (at, Event::LeaseEnd(key)));
-        let recovery = self.recovery_ends.map(|at| (at, Event::RecoveryEnd));
-        let wait = self
-            .waiters
-            .timers
-            .earliest()
-            .map(|(at, waiter)| (at, Event::WaitEnd(waiter)));
+    /// What ends first. The recovery counts as armed after the leases that were restored with it.
+    fn next_due(&self) -> Option<(Instant, Due)> {
+        let lease = self.keys.leases.earliest().map(|(at, key)| (at, Due::Lease(key)));
+        let recovery = self.recovery_ends.map(|at| (at, Due::Recovery));
+        let wait = self.waiters.timers.earliest().map(|(at, waiter)| (at, Due::Wait(waiter)));
         // The first of equal ones is taken.
-        [lease, recovery, wait]
-            .into_iter()
-            .flatten()
-            .min_by_key(|&(at, _)| at)
+        [lease, recovery, wait].into_iter().flatten().min_by_key(|&(at, _)| at)
     }
 
-    fn happen(&mut self, event: Event, effects: &mut Vec<Effect>) {
-        match event {
-            Event::LeaseEnd(key) => self.free(key, effects),
-            Event::RecoveryEnd => self.end_recovery(effects),
-            Event::WaitEnd(waiter) => {
+    fn end(&mut self, due: Due, effects: &mut Vec<Effect>) {
+        match due {
+            Due::Lease(key) => self.free(key, effects),
+            Due::Recovery => self.end_recovery(effects),
+            Due::Wait(waiter) => {
                 let Attempt { session, owner, .. } = self.leave(waiter);
-                effects.push(Effect {
-                    session: SessionId(session),
-                    answer: Answer::Timeout { owner },
-                });
+                effects.push(Effect { session: SessionId(session), answer: Answer::Timeout { owner } });
             }
         }
     }
@@ -109,30 +91,13 @@ impl Engine {
 
     /// Grants a key that is neither held nor parked to the attempt, from now on.
     pub(crate) fn grant(&mut self, attempt: Attempt, effects: &mut Vec<Effect>) {
-        let Attempt {
-            session,
-            key,
-            owner,
-            asked,
-            lease_s,
-            ..
-        } = attempt;
+        let Attempt { session, key, owner, asked, lease_s, .. } = attempt;
         let lease_s = self.kept_lease_s(lease_s);
         let token = self.tokens.take();
-        self.keys
-            .hold(key, token, self.now.end_after(lease_s), DurationList::of(lease_s));
+        self.keys.hold(key, token, self.now.end_after(lease_s), DurationList::of(lease_s));
         let waited_ms = self.now.waited_ms(asked);
-        let answer = Answer::Acquired {
-            owner,
-            token,
-            lease_s,
-            waited_ms,
-            key: KeyRef(key),
-        };
-        effects.push(Effect {
-            session: SessionId(session),
-            answer,
-        });
+        let answer = Answer::Acquired { owner, token, lease_s, waited_ms, key: KeyRef(key) };
+        effects.push(Effect { session: SessionId(session), answer });
     }
 
     fn grant_first(&mut self, key: u32, effects: &mut Vec<Effect>) {

@@ -17,9 +17,7 @@ pub(crate) struct KeyStore {
 
 impl KeyStore {
     pub(crate) fn new() -> Self {
-        Self {
-            classes: (0..=class(MAX_KEY)).map(|_| Pool::new()).collect(),
-        }
+        Self { classes: (0..=class(MAX_KEY)).map(|_| Pool::new()).collect() }
     }
 
     /// Stores a key and tells its slot.

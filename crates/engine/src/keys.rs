@@ -22,12 +22,12 @@ pub(crate) struct Key {
     /// The active token, 0 if the key is free.
     pub(crate) token: u64,
     /// The end of the lease, while the key is held.
-    ends: Instant,
+    pub(crate) ends: Instant,
     text: u32,
     text_len: u16,
     lease_list: DurationList,
     links: [Link; 2],
-    hash: u32,
+    pub(crate) hash: u32,
     /// The waiters, oldest first.
     pub(crate) queue: Queue,
     /// How many they are.
@@ -120,9 +120,7 @@ impl Keys {
 
     /// Takes the room of a key that is neither held nor parked.
     pub(crate) fn remove(&mut self, slot: u32) {
-        let Key {
-            text, text_len, hash, ..
-        } = self.slab[slot];
+        let Key { text, text_len, hash, .. } = self.slab[slot];
         self.index.remove(&mut self.slab, slot, hash);
         self.texts.remove(text, usize::from(text_len));
         self.slab.remove(slot);

@@ -22,11 +22,7 @@ pub(crate) struct LinearHash<const LINK: usize> {
 
 impl<const LINK: usize> LinearHash<LINK> {
     pub(crate) fn new() -> Self {
-        Self {
-            chunks: alloc::vec![new_chunk()],
-            buckets: 1,
-            len: 0,
-        }
+        Self { chunks: alloc::vec![new_chunk()], buckets: 1, len: 0 }
     }
 
     /// Adds a record; `hash_of` tells the hashes of those that have to move.
@@ -63,15 +59,18 @@ impl<const LINK: usize> LinearHash<LINK> {
 
     /// Every record, bucket by bucket.
     pub(crate) fn iter<T: Linked>(&self, slab: &Slab<T>) -> impl Iterator<Item = u32> {
-        self.chunks
-            .iter()
-            .flat_map(|chunk| chunk.iter())
-            .flat_map(|ring| ring.iter(slab))
+        self.chunks.iter().flat_map(|chunk| chunk.iter()).flat_map(|ring| ring.iter(slab))
+    }
+
+    /// The number of buckets and of chunks of them.
+    #[cfg(test)]
+    pub(crate) fn size(&self) -> (u32, u32) {
+        (self.buckets, self.chunks.len() as u32)
     }
 
     /// Adds a bucket and moves there what belongs to it.
     fn split<T: Linked>(&mut self, slab: &mut Slab<T>, hash_of: impl Fn(&T) -> u32) {
-        if self.buckets % CHUNK == 0 {
+        if self.buckets.is_multiple_of(CHUNK) {
             self.chunks.push(new_chunk());
         }
         let added = self.buckets;
@@ -88,24 +87,19 @@ impl<const LINK: usize> LinearHash<LINK> {
     fn merge<T: Linked>(&mut self, slab: &mut Slab<T>) {
         self.buckets -= 1;
         let dropped = self.buckets;
-        let mut ring = *self.bucket(dropped);
+        let mut ring = core::mem::replace(self.bucket(dropped), Ring::EMPTY);
         while let Some(slot) = ring.first() {
             ring.remove(slab, slot);
             self.bucket(parent(dropped)).push_back(slab, slot);
         }
-        *self.bucket(dropped) = Ring::EMPTY;
-        if self.buckets % CHUNK == 0 {
+        if self.buckets.is_multiple_of(CHUNK) {
             self.chunks.pop();
         }
     }
 
     fn bucket_of(&self, hash: u32) -> u32 {
         let bucket = hash & (self.buckets.next_power_of_two() - 1);
-        if bucket < self.buckets {
-            bucket
-        } else {
-            parent(bucket)
-        }
+        if bucket < self.buckets { bucket } else { parent(bucket) }
     }
 
     fn bucket(&mut self, bucket: u32) -> &mut Ring<LINK> {

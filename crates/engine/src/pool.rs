@@ -15,12 +15,7 @@ pub(crate) struct Pool<C> {
 
 impl<C> Pool<C> {
     pub(crate) fn new() -> Self {
-        Self {
-            slots: SlotSet::default(),
-            chunks: Vec::new(),
-            spare: None,
-            len: 0,
-        }
+        Self { slots: SlotSet::default(), chunks: Vec::new(), spare: None, len: 0 }
     }
 
     /// Takes the lowest free slot; `new_chunk` makes the memory if there is none yet.
@@ -48,19 +43,13 @@ impl<C> Pool<C> {
     /// The chunk of a taken slot and the slot's place in it.
     pub(crate) fn chunk(&self, slot: u32) -> (&C, usize) {
         let (chunk, place) = place(slot);
-        (
-            self.chunks[chunk].as_ref().expect("a taken slot has memory"),
-            place,
-        )
+        (self.chunks[chunk].as_ref().expect("a taken slot has memory"), place)
     }
 
     /// The chunk of a taken slot and the slot's place in it.
     pub(crate) fn chunk_mut(&mut self, slot: u32) -> (&mut C, usize) {
         let (chunk, place) = place(slot);
-        (
-            self.chunks[chunk].as_mut().expect("a taken slot has memory"),
-            place,
-        )
+        (self.chunks[chunk].as_mut().expect("a taken slot has memory"), place)
     }
 
     /// Whether the slot is taken.

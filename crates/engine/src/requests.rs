@@ -18,20 +18,8 @@ impl Engine {
         self.set_now(now);
         debug_assert!(!self.is_due(), "what is due comes before any request");
         let answer = match command {
-            Command::Acquire {
-                wait_s,
-                lease_s,
-                owner,
-                key,
-            } => {
-                let wish = Attempt {
-                    session: session.0,
-                    key: 0,
-                    owner,
-                    asked: now,
-                    wait_s,
-                    lease_s,
-                };
+            Command::Acquire { wait_s, lease_s, owner, key } => {
+                let wish = Attempt { session: session.0, key: 0, owner, asked: now, wait_s, lease_s };
                 return self.acquire(wish, key, effects);
             }
             Command::Release { token, key } => return self.release(session, token, key, effects),
@@ -46,10 +34,7 @@ impl Engine {
     fn acquire(&mut self, wish: Attempt, key: &str, effects: &mut Vec<Effect>) {
         let found = self.keys.find(key);
         let must_wait = found.is_some() || self.recovery_ends.is_some();
-        let busy = |reason| Answer::Busy {
-            owner: wish.owner,
-            reason,
-        };
+        let busy = |reason| Answer::Busy { owner: wish.owner, reason };
         let refusal = if self.draining {
             Some(busy(BusyReason::Draining))
         } else if must_wait && wish.wait_s == 0 {
@@ -58,10 +43,7 @@ impl Engine {
             self.no_room(wish.session, found, must_wait).map(busy)
         };
         match refusal {
-            Some(answer) => effects.push(Effect {
-                session: SessionId(wish.session),
-                answer,
-            }),
+            Some(answer) => effects.push(Effect { session: SessionId(wish.session), answer }),
             None if must_wait => {
                 let key = found.unwrap_or_else(|| self.insert_parked(key));
                 self.queue(Attempt { key, ..wish });
@@ -75,13 +57,7 @@ impl Engine {
 
     /// The limit that is in the way of one more attempt on a key, in the order of docs/protocol.md.
     fn no_room(&self, session: u32, found: Option<u32>, must_wait: bool) -> Option<BusyReason> {
-        let Limits {
-            max_keys,
-            max_waiters,
-            max_waiters_per_key,
-            max_waiters_per_session,
-            ..
-        } = self.limits;
+        let Limits { max_keys, max_waiters, max_waiters_per_key, max_waiters_per_session, .. } = self.limits;
         let in_queue = found.map_or(0, |key| self.keys.slab[key].waiters);
         if must_wait && self.sessions[session].waiters >= max_waiters_per_session {
             Some(BusyReason::SessionWaitersFull)
@@ -105,11 +81,7 @@ impl Engine {
 
     fn release(&mut self, session: SessionId, token: u64, key: &str, effects: &mut Vec<Effect>) {
         let held = self.held_by(key, token);
-        let answer = if held.is_some() {
-            Answer::Released { token }
-        } else {
-            Answer::NotHeld { token }
-        };
+        let answer = if held.is_some() { Answer::Released { token } } else { Answer::NotHeld { token } };
         effects.push(Effect { session, answer });
         if let Some(key) = held {
             self.free(key, effects);
@@ -145,18 +117,11 @@ impl Engine {
             (None, Some(ends)) => (KeyState::Recovering, ends),
             (None, None) => (KeyState::Free, self.now),
         };
-        Answer::State {
-            id,
-            state,
-            remaining_ms: self.now.ms_until(ends),
-            waiters,
-        }
+        Answer::State { id, state, remaining_ms: self.now.ms_until(ends), waiters }
     }
 
     /// Where a key is, if this is its active token.
     fn held_by(&self, key: &str, token: u64) -> Option<u32> {
-        self.keys
-            .find(key)
-            .filter(|&key| self.keys.slab[key].has_token(token))
+        self.keys.find(key).filter(|&key| self.keys.slab[key].has_token(token))
     }
 }

@@ -14,10 +14,7 @@ pub(crate) struct Link {
 
 impl Link {
     /// The link of a record that is in no ring.
-    pub(crate) const NONE: Self = Self {
-        previous: NIL,
-        next: NIL,
-    };
+    pub(crate) const NONE: Self = Self { previous: NIL, next: NIL };
 }
 
 /// A record that can be in several rings at once, one link for each.
@@ -46,17 +43,11 @@ impl<const LINK: usize> Ring<LINK> {
     /// Puts a record behind the last.
     pub(crate) fn push_back<T: Linked>(&mut self, slab: &mut Slab<T>, slot: u32) {
         let (Some(first), Some(last)) = (self.first(), self.last(slab)) else {
-            slab[slot].links_mut()[LINK] = Link {
-                previous: slot,
-                next: slot,
-            };
+            slab[slot].links_mut()[LINK] = Link { previous: slot, next: slot };
             self.first = slot;
             return;
         };
-        slab[slot].links_mut()[LINK] = Link {
-            previous: last,
-            next: first,
-        };
+        slab[slot].links_mut()[LINK] = Link { previous: last, next: first };
         slab[last].links_mut()[LINK].next = slot;
         slab[first].links_mut()[LINK].previous = slot;
     }

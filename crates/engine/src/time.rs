@@ -1,10 +1,13 @@
 //! Whole milliseconds of the engine clock. The caller reads the clock, the engine never does.
 
-/// An instant of the engine clock, in milliseconds. It counts suspend and never goes back; below 2^48.
+/// An instant of the engine clock, in milliseconds. It counts suspend and never goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instant(pub u64);
 
 impl Instant {
+    /// Every instant is before this one, some 8,900 years after the clock began: 6 bytes hold it.
+    pub const LIMIT: Self = Self(1 << 48);
+
     /// The end of a wait or a lease of `duration_s` seconds that begins now.
     ///
     /// Both instants were rounded down, so one more millisecond keeps the whole duration (docs/protocol.md, *Time*).

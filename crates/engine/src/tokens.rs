@@ -14,10 +14,7 @@ impl Tokens {
     /// # Panics
     /// If `first` is not above every token so far, 0 included.
     pub(crate) fn supply(&mut self, first: u64, count: u64) {
-        assert!(
-            first > self.last,
-            "a block of tokens lies above every earlier token"
-        );
+        assert!(first > self.last, "a block of tokens lies above every earlier token");
         self.next = first;
         self.end = first + count;
     }

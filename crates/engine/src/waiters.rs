@@ -37,7 +37,7 @@ pub(crate) struct Attempt {
 pub(crate) struct Waiter {
     owner: u64,
     /// The instant of asking in milliseconds (6 bytes), the wait, the lease.
-    times: [u8; 8],
+    pub(crate) times: [u8; 8],
     session: u32,
     key: u32,
     links: [Link; 4],
@@ -45,40 +45,20 @@ pub(crate) struct Waiter {
 
 impl Waiter {
     fn new(attempt: Attempt) -> Self {
-        let Attempt {
-            session,
-            key,
-            owner,
-            asked,
-            wait_s,
-            lease_s,
-        } = attempt;
+        let Attempt { session, key, owner, asked, wait_s, lease_s } = attempt;
         let [_, _, a, b, c, d, e, f] = asked.0.to_be_bytes();
         let times = [a, b, c, d, e, f, wait_s, lease_s];
-        Self {
-            owner,
-            times,
-            session,
-            key,
-            links: [Link::NONE; 4],
-        }
+        Self { owner, times, session, key, links: [Link::NONE; 4] }
     }
 
     pub(crate) fn attempt(&self) -> Attempt {
         let [a, b, c, d, e, f, wait_s, lease_s] = self.times;
         let asked = Instant(u64::from_be_bytes([0, 0, a, b, c, d, e, f]));
-        Attempt {
-            session: self.session,
-            key: self.key,
-            owner: self.owner,
-            asked,
-            wait_s,
-            lease_s,
-        }
+        Attempt { session: self.session, key: self.key, owner: self.owner, asked, wait_s, lease_s }
     }
 
     /// The hash of what a cancel names.
-    fn hash(&self, hash: KeyedHash) -> u32 {
+    pub(crate) fn hash(&self, hash: KeyedHash) -> u32 {
         hash.of((self.session, self.owner, self.key))
     }
 }
@@ -106,17 +86,12 @@ pub(crate) struct Waiters {
     pub(crate) slab: Slab<Waiter>,
     pub(crate) timers: DurationLists<TIMER>,
     pub(crate) index: LinearHash<CHAIN>,
-    hash: KeyedHash,
+    pub(crate) hash: KeyedHash,
 }
 
 impl Waiters {
     pub(crate) fn new(hash: KeyedHash) -> Self {
-        Self {
-            slab: Slab::new(),
-            timers: DurationLists::new(),
-            index: LinearHash::new(),
-            hash,
-        }
+        Self { slab: Slab::new(), timers: DurationLists::new(), index: LinearHash::new(), hash }
     }
 
     /// Puts an attempt behind those in the queues of its key and its session.
@@ -125,21 +100,16 @@ impl Waiters {
         let slot = self.slab.insert(waiter);
         queue.push_back(&mut self.slab, slot);
         session_queue.push_back(&mut self.slab, slot);
-        self.timers
-            .arm(&mut self.slab, slot, DurationList::of(attempt.wait_s));
+        self.timers.arm(&mut self.slab, slot, DurationList::of(attempt.wait_s));
         let hash = self.hash;
-        self.index
-            .insert(&mut self.slab, slot, waiter.hash(hash), |waiter| {
-                waiter.hash(hash)
-            });
+        self.index.insert(&mut self.slab, slot, waiter.hash(hash), |waiter| waiter.hash(hash));
     }
 
     /// Takes an attempt out of the queues of its key and its session.
     pub(crate) fn leave(&mut self, slot: u32, queue: &mut Queue, session_queue: &mut SessionQueue) {
         let waiter = self.slab[slot];
         self.index.remove(&mut self.slab, slot, waiter.hash(self.hash));
-        self.timers
-            .disarm(&mut self.slab, slot, DurationList::of(waiter.attempt().wait_s));
+        self.timers.disarm(&mut self.slab, slot, DurationList::of(waiter.attempt().wait_s));
         session_queue.remove(&mut self.slab, slot);
         queue.remove(&mut self.slab, slot);
         self.slab.remove(slot);
@@ -149,11 +119,9 @@ impl Waiters {
     /// it is found without passing any of the others.
     pub(crate) fn oldest(&self, session: u32, owner: u64, key: u32) -> Option<u32> {
         let named = (session, owner, key);
-        self.index
-            .candidates(&self.slab, self.hash.of(named))
-            .find(|&slot| {
-                let waiter = &self.slab[slot];
-                (waiter.session, waiter.owner, waiter.key) == named
-            })
+        self.index.candidates(&self.slab, self.hash.of(named)).find(|&slot| {
+            let waiter = &self.slab[slot];
+            (waiter.session, waiter.owner, waiter.key) == named
+        })
     }
 }

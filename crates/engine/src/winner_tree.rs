@@ -17,9 +17,7 @@ pub(crate) struct WinnerTree {
 
 impl WinnerTree {
     pub(crate) fn new() -> Self {
-        Self {
-            nodes: Box::new([NONE; INNER + LEAVES]),
-        }
+        Self { nodes: Box::new([NONE; INNER + LEAVES]) }
     }
 
     /// Sets the number of a leaf, or takes it away.
@@ -41,11 +39,7 @@ impl WinnerTree {
         let mut at = 0;
         while at < INNER {
             let right = 2 * at + 2;
-            at = if self.nodes[right] == least {
-                right
-            } else {
-                right - 1
-            };
+            at = if self.nodes[right] == least { right } else { right - 1 };
         }
         Some((least, (at - INNER) as u8))
     }

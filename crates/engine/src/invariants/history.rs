@@ -66,17 +66,10 @@ impl History {
         key_of: impl Fn(KeyRef) -> Option<&'k str>,
     ) -> Check {
         match command {
-            Command::Acquire {
-                wait_s, owner, key, ..
-            } => {
+            Command::Acquire { wait_s, owner, key, .. } => {
                 // A single try may end in the instant in which it was asked.
                 let ends = if wait_s == 0 { now } else { now.end_after(wait_s) };
-                self.attempts.push(Attempt {
-                    session,
-                    owner,
-                    key: key.to_string(),
-                    ends,
-                });
+                self.attempts.push(Attempt { session, owner, key: key.to_string(), ends });
             }
             Command::Release { token, key } | Command::Extend { token, key, .. } => {
                 let active = self.active(key, now).is_some_and(|grant| grant.token == token);
@@ -127,8 +120,7 @@ impl History {
         key_of: impl Fn(KeyRef) -> Option<&'k str>,
     ) -> Check {
         self.attempts.retain(|attempt| attempt.session != session);
-        self.grants
-            .retain(|_, grant| unsent.iter().all(|unsent| unsent.token != grant.token));
+        self.grants.retain(|_, grant| unsent.iter().all(|unsent| unsent.token != grant.token));
         self.answered(now, effects, key_of)
     }
 
@@ -138,9 +130,7 @@ impl History {
     /// The property that does not hold.
     pub fn drained(&mut self, now: Instant, effects: &[Effect]) -> Check {
         self.answered(now, effects, |_| None)?;
-        holds(self.attempts.is_empty(), || {
-            format!("{:?} waits on while draining", self.attempts)
-        })
+        holds(self.attempts.is_empty(), || format!("{:?} waits on while draining", self.attempts))
     }
 
     fn answered<'k>(
@@ -151,13 +141,7 @@ impl History {
     ) -> Check {
         for &Effect { session, answer } in effects {
             match answer {
-                Answer::Acquired {
-                    owner,
-                    token,
-                    lease_s,
-                    key,
-                    ..
-                } => {
+                Answer::Acquired { owner, token, lease_s, key, .. } => {
                     let key = key_of(key).unwrap_or_default();
                     let place = self.attempts.iter().position(|attempt| {
                         (attempt.session, attempt.owner, attempt.key.as_str()) == (session, owner, key)
@@ -167,13 +151,7 @@ impl History {
                     tokens_rise(self.last_token, token)?;
                     self.attempts.remove(answered_once(place, &answer)?);
                     self.last_token = token;
-                    self.grants.insert(
-                        key.to_string(),
-                        Grant {
-                            token,
-                            ends: now.end_after(lease_s),
-                        },
-                    );
+                    self.grants.insert(key.to_string(), Grant { token, ends: now.end_after(lease_s) });
                 }
                 Answer::Timeout { owner } => {
                     let mine = |attempt: &Attempt| (attempt.session, attempt.owner) == (session, owner);
@@ -221,16 +199,12 @@ fn first_in_first_out(attempts: &[Attempt], granted: usize) -> Check {
 
 /// A key has at most one active token, and no lease ends early: a grant comes after the end of the one before.
 fn one_active_token(active: Option<Grant>, token: u64) -> Check {
-    holds(active.is_none(), || {
-        format!("token {token} was given while {active:?} was active")
-    })
+    holds(active.is_none(), || format!("token {token} was given while {active:?} was active"))
 }
 
 /// A token is greater than every earlier one of any key.
 fn tokens_rise(last_token: u64, token: u64) -> Check {
-    holds(token > last_token, || {
-        format!("token {token} came after {last_token}")
-    })
+    holds(token > last_token, || format!("token {token} came after {last_token}"))
 }
 
 /// No wait ends before its time, unless it was cancelled.
@@ -240,22 +214,13 @@ fn no_wait_ends_early(attempt: &Attempt, now: Instant) -> Check {
 
 /// A release or extend is done if its token is active, and only then.
 fn active_tokens_hold(active: bool, answer: Option<&Effect>) -> Check {
-    let done = matches!(
-        answer,
-        Some(Effect {
-            answer: Answer::Released { .. } | Answer::Extended { .. },
-            ..
-        })
-    );
-    holds(done == active, || {
-        format!("{answer:?}, but the token being active is {active}")
-    })
+    let done =
+        matches!(answer, Some(Effect { answer: Answer::Released { .. } | Answer::Extended { .. }, .. }));
+    holds(done == active, || format!("{answer:?}, but the token being active is {active}"))
 }
 
 /// When nothing is due any more, everybody whose wait has ended was told so.
 fn nobody_is_forgotten(attempts: &[Attempt], now: Instant) -> Check {
     let forgotten = attempts.iter().find(|attempt| attempt.ends <= now);
-    holds(forgotten.is_none(), || {
-        format!("{forgotten:?} has no answer at {now:?}")
-    })
+    holds(forgotten.is_none(), || format!("{forgotten:?} has no answer at {now:?}"))
 }

@@ -29,12 +29,8 @@ pub fn keys_have_one_active_token(engine: &Engine) -> Check {
     let mut tokens = BTreeSet::new();
     for slot in keys.slab.slots() {
         let token = keys.slab[slot].token;
-        holds(texts.insert(keys.text(slot)), || {
-            format!("key {slot} is in the table twice")
-        })?;
-        holds(token == 0 || tokens.insert(token), || {
-            format!("two keys have token {token}")
-        })?;
+        holds(texts.insert(keys.text(slot)), || format!("key {slot} is in the table twice"))?;
+        holds(token == 0 || tokens.insert(token), || format!("two keys have token {token}"))?;
     }
     Ok(())
 }
@@ -59,45 +55,19 @@ pub fn counts_agree_with_contents(engine: &Engine) -> Check {
         let in_queue = session.queue.iter(&waiters.slab).count();
         agree("waiters of a session", session.waiters, in_queue)?;
     }
-    let of_sessions = engine
-        .sessions
-        .slots()
-        .map(|slot| engine.sessions[slot].waiters)
-        .sum::<u32>();
+    let of_sessions = engine.sessions.slots().map(|slot| engine.sessions[slot].waiters).sum::<u32>();
     agree("keys held", counts.held, held as usize)?;
-    agree(
-        "leases in the timers",
-        held,
-        keys.leases.lists(&keys.slab).flatten().count(),
-    )?;
-    agree(
-        "keys parked",
-        counts.keys - held,
-        keys.parked.iter(&keys.slab).count(),
-    )?;
-    agree(
-        "keys in the index",
-        counts.keys,
-        keys.index.iter(&keys.slab).count(),
-    )?;
+    agree("leases in the timers", held, keys.leases.lists(&keys.slab).flatten().count())?;
+    agree("keys parked", counts.keys - held, keys.parked.iter(&keys.slab).count())?;
+    agree("keys in the index", counts.keys, keys.index.iter(&keys.slab).count())?;
     agree("waiters of all keys", counts.waiters, queued as usize)?;
     agree("waiters of all sessions", counts.waiters, of_sessions as usize)?;
-    agree(
-        "waits in the timers",
-        counts.waiters,
-        waiters.timers.lists(&waiters.slab).flatten().count(),
-    )?;
-    agree(
-        "waiters in the index",
-        counts.waiters,
-        waiters.index.iter(&waiters.slab).count(),
-    )
+    agree("waits in the timers", counts.waiters, waiters.timers.lists(&waiters.slab).flatten().count())?;
+    agree("waiters in the index", counts.waiters, waiters.index.iter(&waiters.slab).count())
 }
 
 fn agree(what: &str, count: u32, contents: usize) -> Check {
-    holds(count as usize == contents, || {
-        format!("{what}: {count} counted, {contents} found")
-    })
+    holds(count as usize == contents, || format!("{what}: {count} counted, {contents} found"))
 }
 
 /// A free key without waiters takes neither a record nor room for its text.
@@ -108,9 +78,7 @@ pub fn free_keys_without_waiters_take_no_memory(engine: &Engine) -> Check {
     let keys = &engine.keys;
     for slot in keys.slab.slots() {
         let key = &keys.slab[slot];
-        holds(key.is_held() || key.has_waiters(), || {
-            format!("free key {slot} takes room")
-        })?;
+        holds(key.is_held() || key.has_waiters(), || format!("free key {slot} takes room"))?;
     }
     agree("texts stored", keys.slab.len(), keys.texts.len() as usize)
 }
@@ -121,12 +89,8 @@ pub fn free_keys_without_waiters_take_no_memory(engine: &Engine) -> Check {
 /// The key that should have been granted.
 pub fn waiters_of_free_keys_wait_for_recovery(engine: &Engine) -> Check {
     let keys = &engine.keys.slab;
-    let parked = keys
-        .slots()
-        .find(|&slot| !keys[slot].is_held() && keys[slot].has_waiters());
-    holds(parked.is_none() || engine.recovery_ends.is_some(), || {
-        format!("{parked:?} is free with waiters")
-    })
+    let parked = keys.slots().find(|&slot| !keys[slot].is_held() && keys[slot].has_waiters());
+    holds(parked.is_none() || engine.recovery_ends.is_some(), || format!("{parked:?} is free with waiters"))
 }
 
 /// Every list of timers is in the order of the ends, so that none is overlooked and none comes early.
@@ -134,16 +98,10 @@ pub fn waiters_of_free_keys_wait_for_recovery(engine: &Engine) -> Check {
 /// # Errors
 /// The kind of timers that is out of order.
 pub fn timers_are_in_order(engine: &Engine) -> Check {
-    holds(in_order(&engine.keys.leases, &engine.keys.slab), || {
-        "leases out of order".into()
-    })?;
-    holds(in_order(&engine.waiters.timers, &engine.waiters.slab), || {
-        "waits out of order".into()
-    })
+    holds(in_order(&engine.keys.leases, &engine.keys.slab), || "leases out of order".into())?;
+    holds(in_order(&engine.waiters.timers, &engine.waiters.slab), || "waits out of order".into())
 }
 
 fn in_order<T: Timed, const LINK: usize>(timers: &DurationLists<LINK>, slab: &Slab<T>) -> bool {
-    timers
-        .lists(slab)
-        .all(|list| list.map(|slot| slab[slot].ends()).is_sorted())
+    timers.lists(slab).all(|list| list.map(|slot| slab[slot].ends()).is_sorted())
 }
