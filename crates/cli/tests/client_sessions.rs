@@ -37,7 +37,7 @@ async fn p19_an_over_long_key_between_others_shifts_nothing() {
         client.acquire("after").into_future(),
     );
     let (before, after) = (before.expect("granted"), after.expect("granted"));
-    assert_eq!(wrong.unwrap_err(), AcquireError::Usage(UsageError::Key(KeyError::TooLong)));
+    assert_eq!(wrong.unwrap_err(), AcquireError::Usage(UsageError::Key(KeyError::TooLong(1_025))));
     assert_eq!((before.key(), after.key()), ("before", "after"));
     assert_eq!(client.release("before", after.token()).await, Ok(ReleaseOutcome::NotHeld));
     assert_eq!(before.release().await, ReleaseOutcome::Released);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use lockstead_client_core::{AcquireError, UnsentCause};
+use lockstead_client_core::{AcquireError, IndeterminateCause, Instant, UnsentCause};
 
 use crate::shared::{Handle, State};
 use crate::ticket::Ticket;
@@ -51,47 +51,51 @@ impl IntoFuture for Acquire {
     type IntoFuture = Acquiring;
 
     fn into_future(self) -> Acquiring {
-        Acquiring { acquire: self, owner: None }
+        Acquiring { acquire: self, progress: Progress::Unmade }
     }
 }
 
 /// The future of an [`Acquire`]. The call is made, and its deadline fixed, when it is polled first. Dropping it gives
-/// the call up.
+/// the call up: what was not sent is withdrawn, the server is told to forget what was, and a grant that comes all the
+/// same is released.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Acquiring {
     acquire: Acquire,
-    /// Names the call from when it is made until its outcome is taken.
-    owner: Option<u64>,
+    progress: Progress,
 }
 
-impl Acquiring {
+#[derive(Clone, Copy, Debug)]
+enum Progress {
+    Unmade,
+    /// Made; this is its owner.
+    Made(u64),
+    /// Its outcome was taken.
+    Over,
+}
+
+impl Acquire {
+    /// One step of the call, and whether it is over.
     fn advance(
-        &mut self,
+        &self,
+        progress: &mut Progress,
         state: &mut State,
-        now: lockstead_client_core::Instant,
+        now: Instant,
         context: &Context<'_>,
     ) -> Poll<Result<Ticket, AcquireError>> {
-        let Acquire { handle, key, wait, lease } = &self.acquire;
-        let owner = match self.owner {
-            Some(owner) => owner,
-            None => state.core.acquire(now, key, *wait, *lease)?,
+        let owner = match std::mem::replace(progress, Progress::Over) {
+            Progress::Made(owner) => owner,
+            _ => state.core.acquire(now, &self.key, self.wait, self.lease)?,
         };
-        self.owner = Some(owner);
-        match state.core.take(now, owner) {
-            None => {
-                state.wake_when_ready(owner, context);
-                Poll::Pending
-            }
-            Some(outcome) => {
-                self.owner = None;
-                let facts = outcome.map(|ticket| (ticket, state.core.ticket_facts(ticket)));
-                Poll::Ready(facts.map(|(ticket, facts)| {
-                    let facts = facts.expect("a ticket just taken is there");
-                    Ticket::new(handle.clone(), ticket, facts)
-                }))
-            }
-        }
+        let Some(outcome) = state.core.take(now, owner) else {
+            state.waiting.until_ready(owner, context);
+            *progress = Progress::Made(owner);
+            return Poll::Pending;
+        };
+        Poll::Ready(outcome.map(|ticket| {
+            let facts = state.core.ticket_facts(ticket).expect("a ticket just taken is there");
+            Ticket::new(self.handle.clone(), ticket, facts)
+        }))
     }
 }
 
@@ -99,20 +103,30 @@ impl Future for Acquiring {
     type Output = Result<Ticket, AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let acquiring = &mut *self;
-        let handle = acquiring.acquire.handle.clone();
-        match handle.input(|state, now| acquiring.advance(state, now, context)) {
-            Ok(poll) => poll,
-            Err(_) => Poll::Ready(Err(AcquireError::Unsent(UnsentCause::ForkedChild))),
-        }
+        let Self { acquire, progress } = &mut *self;
+        let shared = &acquire.handle.0;
+        let polled = match progress {
+            Progress::Unmade => shared.input(|state, now| acquire.advance(progress, state, now, context)),
+            Progress::Made(_) => shared.look(|state, now| acquire.advance(progress, state, now, context)),
+            Progress::Over => panic!("an acquire was polled after it was over"),
+        };
+        polled.unwrap_or_else(|_| Poll::Ready(Err(in_child(*progress))))
+    }
+}
+
+/// The process was forked: a call that was made before that may have been sent, and its outcome is the parent's.
+fn in_child(progress: Progress) -> AcquireError {
+    match progress {
+        Progress::Made(_) => AcquireError::Indeterminate(IndeterminateCause::SessionBroke),
+        _ => AcquireError::Unsent(UnsentCause::ForkedChild),
     }
 }
 
 impl Drop for Acquiring {
     fn drop(&mut self) {
-        if let Some(owner) = self.owner {
+        if let Progress::Made(owner) = self.progress {
             let _ = self.acquire.handle.input(|state, now| {
-                state.forget_waker(owner);
+                state.waiting.ready(owner);
                 state.core.cancel(now, owner);
             });
         }

@@ -1,20 +1,30 @@
 //! How a client is made.
 
+use std::io;
+use std::marker::PhantomData;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use lockstead_client_core::{Config, Core, Margin};
 use lockstead_proto::{DEFAULT_PORT, HelloText, MAX_TEXT};
+use tokio::runtime;
 
 use crate::address::{Address, AddressError};
+use crate::blocking;
 use crate::client::Client;
 use crate::driver::Driver;
+use crate::process;
 use crate::shared::{Handle, Shared};
 
 /// Makes a [`Client`]: where the server is, and what the client says about itself. Every setting has a default.
+///
+/// Made by `Client::builder()` of the [async](crate::Client::builder) or the
+/// [blocking](crate::blocking::Client::builder) client, which differ in [`connect`](Self::connect) alone.
 #[derive(Clone, Debug)]
 #[must_use = "nothing happens before `connect`"]
-pub struct Builder {
+pub struct Builder<C = Client> {
+    client: PhantomData<fn() -> C>,
     servers: Vec<Address>,
     name: Option<String>,
     auth_token: Option<String>,
@@ -41,11 +51,15 @@ pub enum BuildError {
     /// The operating system gave no random numbers.
     #[error("the operating system gave no random numbers")]
     Random,
+    /// The operating system gave no thread for a blocking client.
+    #[error("the operating system gave no thread for the client: {0}")]
+    Thread(io::ErrorKind),
 }
 
-impl Builder {
+impl<C> Builder<C> {
     pub(crate) fn new() -> Self {
         Self {
+            client: PhantomData,
             servers: Vec::new(),
             name: None,
             auth_token: None,
@@ -101,13 +115,8 @@ impl Builder {
         self
     }
 
-    /// Makes the client and its background task. The network is not waited for: a call that finds no server within its
-    /// own time says so.
-    ///
-    /// # Panics
-    ///
-    /// Outside of a Tokio runtime with I/O and time enabled.
-    pub fn connect(mut self) -> Result<Client, BuildError> {
+    /// What the client and its driver will share.
+    fn make(mut self) -> Result<Arc<Shared>, BuildError> {
         if self.answer_allowance <= Duration::from_secs(1) {
             return Err(BuildError::AnswerAllowance);
         }
@@ -126,9 +135,9 @@ impl Builder {
             max_open: Config::MAX_OPEN,
             seeds: [random()?, random()?],
         });
-        let shared = Arc::new(Shared::new(core));
-        tokio::spawn(Driver::new(shared.clone(), self.servers));
-        Ok(Client::new(Arc::new(Handle(shared))))
+        let shared = Arc::new(Shared::new(core, self.servers));
+        process::watch(&shared);
+        Ok(shared)
     }
 
     fn hello_text(&self) -> Result<String, BuildError> {
@@ -148,6 +157,44 @@ impl Builder {
         }
         let text = pairs.join(" ");
         if text.len() > MAX_TEXT { Err(BuildError::AuthToken) } else { Ok(text) }
+    }
+}
+
+impl Builder<Client> {
+    /// Makes the client and its background task. The network is not waited for: a call that finds no server within its
+    /// own time says so.
+    ///
+    /// The task runs in the current runtime. When that ends, the client ends like after
+    /// [`shutdown`](crate::Client::shutdown): every ticket is lost and released.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a Tokio runtime with I/O and time enabled.
+    pub fn connect(self) -> Result<Client, BuildError> {
+        let shared = self.make()?;
+        tokio::spawn(Driver::new(shared.clone()));
+        Ok(Client::new(Arc::new(Handle(shared))))
+    }
+}
+
+impl Builder<blocking::Client> {
+    /// Makes the client and its background thread. The network is not waited for: a call that finds no server within
+    /// its own time says so.
+    pub fn connect(self) -> Result<blocking::Client, BuildError> {
+        let shared = self.make()?;
+        let failed = |error: io::Error| BuildError::Thread(error.kind());
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let driver = {
+            let _inside = runtime.enter();
+            Driver::new(shared.clone())
+        };
+        let handle = Arc::new(Handle(shared));
+        thread::Builder::new()
+            .name("lockstead".to_owned())
+            // As a task it is woken more cheaply by its own sockets than as what the runtime blocks on.
+            .spawn(move || runtime.block_on(runtime.spawn(driver)))
+            .map_err(failed)?;
+        Ok(blocking::Client::new(Client::new(handle)))
     }
 }
 

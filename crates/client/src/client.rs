@@ -1,20 +1,24 @@
 //! The client: acquires, and the requests that name a token.
 
+use std::convert::Infallible;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockstead_client_core::{
-    CallError, ExtendError, Extended, KeyInfo, OpResult, ReleaseOutcome, UnsentCause, UsageError,
+    CallError, Core, ExtendError, Extended, Instant, KeyInfo, OpResult, ReleaseOutcome, UsageError,
 };
 
 use crate::acquire::Acquire;
+use crate::asking::{Asking, Stopping};
 use crate::builder::Builder;
-use crate::shared::{Handle, Pending, Stopping};
+use crate::shared::Handle;
+use crate::stats::Stats;
 
 /// A client of one Lockstead server. Cheap to clone; all clones are one client, which uses one connection at a time.
 ///
 /// When the last clone and the last ticket are gone, the client gives back what is left in the background and stops.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Client {
     handle: Arc<Handle>,
 }
@@ -38,59 +42,66 @@ impl Client {
     /// Releases the exact `token` of `key`. For a token that came from a [`Ticket`](crate::Ticket) of this program,
     /// use the ticket. Ends within 5 s.
     pub async fn release(&self, key: &str, token: u64) -> Result<ReleaseOutcome, UsageError> {
-        let Ok(id) = self.handle.input(|state, now| state.core.release(now, key, token)) else {
-            return Ok(ReleaseOutcome::Unsent(UnsentCause::ForkedChild));
-        };
-        match self.result(id?).await {
-            Some(OpResult::Release(outcome)) => Ok(outcome),
-            _ => Ok(ReleaseOutcome::Unsent(UnsentCause::ForkedChild)),
+        match self.ask(|core, now| core.release(now, key, token)).await {
+            Ok(Ok(OpResult::Release(outcome))) => Ok(outcome),
+            Ok(Ok(_)) => Ok(ReleaseOutcome::Unknown),
+            Ok(Err(usage)) => Err(usage),
+            Err(in_child) => Ok(in_child.release_outcome()),
         }
     }
 
     /// Extends the exact `token` of `key`: its lease ends `lease` from now, unless it already ends later. For a token
     /// that came from a [`Ticket`](crate::Ticket) of this program, use the ticket. Ends within 5 s.
     pub async fn extend(&self, key: &str, token: u64, lease: Duration) -> Result<Extended, ExtendError> {
-        let forked = ExtendError::Unsent(UnsentCause::ForkedChild);
-        let Ok(id) = self.handle.input(|state, now| state.core.extend(now, key, token, lease)) else {
-            return Err(forked);
-        };
-        match self.result(id?).await {
-            Some(OpResult::Extend(result)) => result,
-            _ => Err(forked),
+        match self.ask(|core, now| core.extend(now, key, token, lease)).await {
+            Ok(Ok(OpResult::Extend(result))) => result,
+            Ok(Ok(_)) => Err(ExtendError::Unknown),
+            Ok(Err(usage)) => Err(usage.into()),
+            Err(in_child) => Err(in_child.extend_error()),
         }
     }
 
     /// Asks for the state of `key`. The answer may be out of date when it arrives. Ends within 5 s.
     pub async fn query(&self, key: &str) -> Result<KeyInfo, CallError> {
-        let forked = CallError::Unsent(UnsentCause::ForkedChild);
-        let Ok(id) = self.handle.input(|state, now| state.core.query(now, key)) else {
-            return Err(forked);
-        };
-        match self.result(id?).await {
-            Some(OpResult::Query(result)) => result,
-            _ => Err(forked),
+        match self.ask(|core, now| core.query(now, key)).await {
+            Ok(Ok(OpResult::Query(result))) => result,
+            Ok(Ok(_)) => Err(CallError::Unknown),
+            Ok(Err(usage)) => Err(usage.into()),
+            Err(in_child) => Err(in_child.call_error()),
         }
     }
 
     /// Measures the way to the server and back, by a request of its own. Ends within 5 s.
     pub async fn ping(&self) -> Result<Duration, CallError> {
-        let forked = CallError::Unsent(UnsentCause::ForkedChild);
-        let Ok(id) = self.handle.input(|state, now| state.core.ping(now)) else {
-            return Err(forked);
-        };
-        match self.result(id).await {
-            Some(OpResult::Ping(result)) => result,
-            _ => Err(forked),
+        match self.ask(|core, now| Ok::<_, Infallible>(core.ping(now))).await {
+            Ok(Ok(OpResult::Ping(result))) => result,
+            Ok(Ok(_)) => Err(CallError::Unknown),
+            Err(in_child) => Err(in_child.call_error()),
         }
+    }
+
+    /// What the client has in hand right now; all zero in a forked child. Cheap: it asks nobody.
+    pub fn stats(&self) -> Stats {
+        self.handle.0.look(|state, _| state.stats()).unwrap_or_default()
     }
 
     /// Ends the client: calls that are still open end, every ticket that is in use is lost and released, and what is
     /// to be sent is flushed for at most 2 s. Other clones can do nothing more afterwards.
     pub async fn shutdown(&self) {
-        Stopping(self.handle.clone()).await;
+        Stopping(&self.handle).await;
     }
 
-    async fn result(&self, id: u64) -> Option<OpResult> {
-        Pending::new(self.handle.clone(), id).await.ok()
+    /// Asks and awaits the result; `Err` in a forked child.
+    fn ask<S, E>(&self, start: S) -> Asking<'_, S>
+    where
+        S: FnOnce(&mut Core, Instant) -> Result<u64, E>,
+    {
+        Asking::new(&self.handle, start)
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").finish_non_exhaustive()
     }
 }

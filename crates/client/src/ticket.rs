@@ -1,16 +1,19 @@
 //! A ticket: the lock is held, until `valid_until`.
 
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use lockstead_client_core::{
-    ExtendError, Extended, Instant, Lost, OpResult, ReleaseOutcome, TicketFacts, TicketView, UnsentCause,
+    Core, ExtendError, Extended, Instant, Lost, OpResult, ReleaseOutcome, TicketFacts, TicketView,
 };
 
+use crate::asking::Asking;
 use crate::clock::now;
-use crate::shared::{Handle, Pending, Shared};
+use crate::shared::{Handle, Shared};
+use crate::waiting::Signal;
 
 /// A lock that this program holds, until [`valid_until`](Self::valid_until) or until it is [lost](Self::lost).
 ///
@@ -18,7 +21,6 @@ use crate::shared::{Handle, Pending, Shared};
 /// refuse a smaller one than it has seen: a program can be stopped between its last look at the ticket and the write.
 ///
 /// Dropping a ticket releases the lock in the background.
-#[derive(Debug)]
 #[must_use = "dropping a ticket releases the lock"]
 pub struct Ticket {
     handle: Arc<Handle>,
@@ -78,7 +80,7 @@ impl Ticket {
     /// Resolves when the ticket is lost, before the lock can be somebody else's. Stop then what the lock protects. The
     /// signal may outlive the ticket, and be awaited in another task.
     pub fn lost(&self) -> LostSignal {
-        LostSignal { shared: self.handle.0.clone(), ticket: self.id }
+        LostSignal { shared: self.handle.0.clone(), ticket: self.id, signal: None }
     }
 
     /// Extends the ticket by itself from now on, until it is lost or ended. Not for ever in a program that hangs:
@@ -93,15 +95,14 @@ impl Ticket {
     }
 
     /// Extends the ticket once: the lock is held `lease` from now, or longer if it already was. An error leaves the
-    /// ticket as it was, except [`ExtendError::Lost`].
+    /// ticket as it was, except [`ExtendError::Lost`]. Ends by the `valid_until` of then.
     pub async fn extend(&self, lease: Duration) -> Result<Extended, ExtendError> {
-        let forked = ExtendError::Lost(Lost::ForkedChild);
-        let Ok(id) = self.handle.input(|state, now| state.core.extend_ticket(now, self.id, lease)) else {
-            return Err(forked);
-        };
-        match Pending::new(self.handle.clone(), id?).await {
-            Ok(OpResult::Extend(result)) => result,
-            _ => Err(forked),
+        let start = |core: &mut Core, now| core.extend_ticket(now, self.id, lease);
+        match Asking::new(&self.handle, start).await {
+            Ok(Ok(OpResult::Extend(result))) => result,
+            Ok(Ok(_)) => Err(ExtendError::Unknown),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(ExtendError::Lost(Lost::ForkedChild)),
         }
     }
 
@@ -109,13 +110,14 @@ impl Ticket {
     /// Giving up the future does not stop the release.
     pub async fn release(mut self) -> ReleaseOutcome {
         self.ended = true;
-        let id = self.handle.input(|state, now| state.core.release_ticket(now, self.id));
-        if let Ok(Some(id)) = id
-            && let Ok(OpResult::Release(outcome)) = Pending::new(self.handle.clone(), id).await
-        {
-            return outcome;
+        let id = self.id;
+        let start = |core: &mut Core, now| core.release_ticket(now, id).ok_or(());
+        match Asking::new(&self.handle, start).await {
+            Ok(Ok(OpResult::Release(outcome))) => outcome,
+            // There is no such ticket, which cannot be while the program has it.
+            Ok(_) => ReleaseOutcome::Unknown,
+            Err(in_child) => in_child.release_outcome(),
         }
-        ReleaseOutcome::Unsent(UnsentCause::ForkedChild)
     }
 
     /// Ends the ticket without releasing the lock: it stays held until its lease ends or somebody releases its token.
@@ -146,31 +148,61 @@ fn view(shared: &Shared, id: u64) -> TicketView {
     }
 }
 
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { facts, .. } = self;
+        f.debug_struct("Ticket").field("key", &facts.key).field("token", &facts.token).finish_non_exhaustive()
+    }
+}
+
 /// Resolves when a ticket is lost, and says why; see [`Ticket::lost`].
-#[derive(Clone, Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct LostSignal {
     shared: Arc<Shared>,
     ticket: u64,
+    /// What it waits under.
+    signal: Option<Signal>,
 }
 
 impl Future for LostSignal {
     type Output = Lost;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Lost> {
-        match self.shared.look(|state, now| {
-            let lost = match state.core.ticket(now, self.ticket) {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Lost> {
+        let Self { shared, ticket, signal } = &mut *self;
+        let looked = shared.look(|state, now| {
+            let lost = match state.core.ticket(now, *ticket) {
                 Some(view) => view.lost,
                 None => Some(Lost::Ended),
             };
             if lost.is_none() {
-                state.wake_when_lost(self.ticket, context);
+                *signal = Some(state.waiting.until_lost(*ticket, *signal, context));
             }
             lost
-        }) {
+        });
+        match looked {
             Ok(Some(lost)) => Poll::Ready(lost),
             Ok(None) => Poll::Pending,
             Err(_) => Poll::Ready(Lost::ForkedChild),
         }
+    }
+}
+
+impl Clone for LostSignal {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone(), ticket: self.ticket, signal: None }
+    }
+}
+
+impl Drop for LostSignal {
+    fn drop(&mut self) {
+        if let Some(signal) = self.signal {
+            let _ = self.shared.look(|state, _| state.waiting.forget_signal(self.ticket, signal));
+        }
+    }
+}
+
+impl fmt::Debug for LostSignal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LostSignal").finish_non_exhaustive()
     }
 }

@@ -1,32 +1,77 @@
 //! One connection of the operating system.
 
 use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use socket2::SockRef;
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::{TcpStream, UnixStream, lookup_host};
+use tokio::time::timeout;
 
 use crate::address::Address;
+use crate::process::Guarded;
 
 /// A connected byte stream.
 #[derive(Debug)]
 pub(crate) enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
+    Tcp(Guarded<TcpStream>),
+    Unix(Guarded<UnixStream>),
 }
 
-/// Opens a connection. The sockets are close-on-exec, as the runtime makes them.
+/// How long one of several addresses of a host is given before the next one is tried. A host may have addresses that
+/// swallow everything; the last one is waited for as long as the caller likes.
+const SHARE: Duration = Duration::from_millis(500);
+
+/// Opens a connection, to the first of the host's addresses that takes it.
 pub(crate) async fn connect(address: Address) -> io::Result<Stream> {
     match address {
         Address::Tcp { host, port } => {
-            let stream = TcpStream::connect((host.as_str(), port)).await?;
-            stream.set_nodelay(true)?;
-            Ok(Stream::Tcp(stream))
+            let addresses = lookup_host((host.as_str(), port)).await?.collect();
+            connect_any(addresses).await.map(Stream::Tcp)
         }
-        Address::Unix(path) => UnixStream::connect(path).await.map(Stream::Unix),
+        Address::Unix(path) => connect_unix(&path).await.map(Stream::Unix),
+    }
+}
+
+async fn connect_any(mut addresses: Vec<SocketAddr>) -> io::Result<Guarded<TcpStream>> {
+    let last = addresses.pop().ok_or(io::ErrorKind::NotFound)?;
+    for address in addresses {
+        if let Ok(Ok(stream)) = timeout(SHARE, connect_tcp(address)).await {
+            return Ok(stream);
+        }
+    }
+    connect_tcp(last).await
+}
+
+async fn connect_tcp(address: SocketAddr) -> io::Result<Guarded<TcpStream>> {
+    let stream = Guarded::open(|| {
+        let domain = Domain::for_address(address);
+        let socket = begin(domain, Some(Protocol::TCP), &address.into())?;
+        socket.set_tcp_nodelay(true)?;
+        TcpStream::from_std(socket.into())
+    })?;
+    stream.writable().await?;
+    stream.take_error()?.map_or(Ok(stream), Err)
+}
+
+async fn connect_unix(path: &Path) -> io::Result<Guarded<UnixStream>> {
+    let path = SockAddr::unix(path)?;
+    let stream = Guarded::open(|| UnixStream::from_std(begin(Domain::UNIX, None, &path)?.into()))?;
+    stream.writable().await?;
+    stream.take_error()?.map_or(Ok(stream), Err)
+}
+
+/// A socket that is being connected. It is close-on-exec from its first moment.
+fn begin(domain: Domain, protocol: Option<Protocol>, to: &SockAddr) -> io::Result<Socket> {
+    let socket = Socket::new(domain, Type::STREAM, protocol)?;
+    socket.set_nonblocking(true)?;
+    match socket.connect(to) {
+        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+        _ => Ok(socket),
     }
 }
 
@@ -39,48 +84,37 @@ impl Stream {
     ) -> Poll<io::Result<usize>> {
         let mut read = ReadBuf::new(buffer);
         let result = match self {
-            Self::Tcp(stream) => Pin::new(stream).poll_read(context, &mut read),
-            Self::Unix(stream) => Pin::new(stream).poll_read(context, &mut read),
+            Self::Tcp(stream) => Pin::new(&mut **stream).poll_read(context, &mut read),
+            Self::Unix(stream) => Pin::new(&mut **stream).poll_read(context, &mut read),
         };
         result.map_ok(|()| read.filled().len())
     }
 
-    /// Reads what the kernel has, whatever the runtime believes about it.
+    /// Hands over bytes, and says how many the kernel accepted.
+    pub(crate) fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Tcp(stream) => Pin::new(&mut **stream).poll_write(context, bytes),
+            Self::Unix(stream) => Pin::new(&mut **stream).poll_write(context, bytes),
+        }
+    }
+
+    /// Reads what the kernel has, whatever the runtime believes about it, and whether or not there is one.
     pub(crate) fn read_now(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        let socket = self.socket();
         loop {
-            match (&*socket).read(buffer) {
+            match (&*self.socket()).read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => return result,
             }
         }
     }
 
-    /// Hands over bytes without the runtime.
+    /// Hands over bytes without a runtime.
     pub(crate) fn write_now(&self, bytes: &[u8]) -> io::Result<usize> {
-        (&*self.socket()).write(bytes)
-    }
-
-    /// Without a runtime there is nothing to be woken by: from now on reads and writes wait themselves, for so long.
-    pub(crate) fn wait_in_calls(&self, longest: Duration) -> io::Result<()> {
-        let socket = self.socket();
-        socket.set_read_timeout(Some(longest))?;
-        socket.set_write_timeout(Some(longest))?;
-        socket.set_nonblocking(false)
-    }
-
-    fn socket(&self) -> SockRef<'_> {
-        match self {
-            Self::Tcp(stream) => SockRef::from(stream),
-            Self::Unix(stream) => SockRef::from(stream),
-        }
-    }
-
-    /// Hands over bytes, and says how many the kernel accepted.
-    pub(crate) fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self {
-            Self::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
-            Self::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
+        loop {
+            match (&*self.socket()).write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => return result,
+            }
         }
     }
 
@@ -88,7 +122,51 @@ impl Stream {
     pub(crate) fn reset(self) {
         if let Self::Tcp(stream) = &self {
             // Without it the close is an ordinary one; there is nothing better to do.
-            let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
+            let _ = SockRef::from(&**stream).set_linger(Some(Duration::ZERO));
         }
+    }
+
+    fn socket(&self) -> SockRef<'_> {
+        match self {
+            Self::Tcp(stream) => SockRef::from(&**stream),
+            Self::Unix(stream) => SockRef::from(&**stream),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// An address where nobody listens.
+    fn closed() -> SocketAddr {
+        TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_next_address_of_a_host_is_tried_when_one_refuses() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let open = listener.local_addr().unwrap();
+        let stream = connect_any(vec![closed(), open, closed()]).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), open);
+        assert!(stream.nodelay().unwrap());
+        let refused = connect_any(vec![closed(), closed()]).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(connect_any(vec![]).await.unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[tokio::test]
+    async fn the_next_address_of_a_host_is_tried_when_one_swallows_everything() {
+        // A listener whose queue is full does not answer any more.
+        let swallows = socket2::Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        swallows.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        swallows.listen(0).unwrap();
+        let address = swallows.local_addr().unwrap().as_socket().unwrap();
+        let _in_its_queue = std::net::TcpStream::connect(address).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let open = listener.local_addr().unwrap();
+        let stream = connect_any(vec![address, open]).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), open);
     }
 }

@@ -48,7 +48,7 @@ pub fn swallow_everything(proxy: &Proxy) {
     }
 }
 
-pub async fn take(client: &Client, key: &str, wait_s: u64, lease_s: u64) -> Ticket {
+pub async fn take(client: &Client, key: &str, wait_s: u32, lease_s: u32) -> Ticket {
     let acquire = client.acquire(key).wait(wait_s * SECOND).lease(lease_s * SECOND);
     acquire.await.expect("granted")
 }

@@ -125,3 +125,59 @@ fn a_program_that_ends_gives_back_what_it_drops() {
     drop(runtime);
     script.join().unwrap();
 }
+
+/// What a program spawns, shares and keeps must be fit for it; this fails to compile if it is not.
+#[tokio::test]
+async fn calls_can_be_spawned_and_tickets_shared() {
+    fn spawned<F: Future + Send + 'static>(future: F) -> F {
+        future
+    }
+    fn shared<T: Send + Sync + 'static>(_: &T) {}
+    let peer = Peer::new();
+    let client = peer.client();
+    let script = thread::spawn(move || {
+        let mut connection = peer.welcome();
+        let owner = connection.expect_acquire();
+        connection.answer(grant(owner, 5, 30));
+        assert_eq!(connection.expect_release(), 5);
+        connection.answer(Answer::Released(Released { token: 5 }));
+    });
+    shared(&client);
+    let ticket = spawned(client.acquire("k").into_future()).await.unwrap();
+    shared(&ticket);
+    drop(spawned(ticket.lost()));
+    let extend_in_a_task = spawned(async move {
+        drop(ticket.extend(SECOND));
+        ticket.release().await
+    });
+    assert_eq!(extend_in_a_task.await, ReleaseOutcome::Released);
+    tokio::task::spawn_blocking(|| script.join().unwrap()).await.unwrap();
+}
+
+/// Nothing can be sent on what a mute server has left, so nothing is waited for.
+#[test]
+fn a_runtime_that_ends_before_a_mute_server_answers_is_not_held_up() {
+    let peer = Peer::new();
+    let builder = peer.builder();
+    let (over, is_over) = std::sync::mpsc::channel::<()>();
+    let script = thread::spawn(move || {
+        let mut connection = peer.welcome();
+        let owner = connection.expect_acquire();
+        connection.answer(grant(owner, 5, 1));
+        // From here on the peer is mute, but the connection stays open.
+        is_over.recv().unwrap_err();
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let ticket = runtime.block_on(async {
+        let client = builder.connect().unwrap();
+        let ticket = client.acquire("k").lease(SECOND).await.unwrap();
+        ticket.keep_alive();
+        assert_eq!(ticket.lost().await, Lost::Expired);
+        ticket
+    });
+    let start = std::time::Instant::now();
+    drop(runtime);
+    assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
+    drop((ticket, over));
+    script.join().unwrap();
+}

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use lockstead_client::{Builder, Client};
+use lockstead_client::{Builder, Client, blocking};
 use lockstead_proto::{Acquired, Answer, Request, Welcome, decode_request};
 
 pub const SECOND: Duration = Duration::from_secs(1);
@@ -42,6 +42,11 @@ impl Peer {
 
     pub fn builder(&self) -> Builder {
         Client::builder().server(&self.address.to_string()).unwrap()
+    }
+
+    /// A blocking client that knows this peer.
+    pub fn blocking_client(&self) -> blocking::Client {
+        blocking::Client::builder().server(&self.address.to_string()).unwrap().connect().unwrap()
     }
 
     /// Accepts without saying anything.
