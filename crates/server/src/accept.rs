@@ -16,6 +16,8 @@ pub(crate) struct Door {
     listeners: Vec<Listener>,
     max_sessions: usize,
     closed_until: Option<Instant>,
+    /// The operator was told that connections cannot be accepted.
+    told: bool,
 }
 
 impl Door {
@@ -31,7 +33,7 @@ impl Door {
                 "fewer sessions than asked for: half the file handles"
             );
         }
-        Self { listeners, max_sessions: wanted.min(half), closed_until: None }
+        Self { listeners, max_sessions: wanted.min(half), closed_until: None, told: false }
     }
 
     /// Whether one more session may be served.
@@ -55,13 +57,18 @@ impl Door {
         for listener in &self.listeners {
             loop {
                 match listener.poll_accept(cx) {
-                    Poll::Ready(Ok(Some(stream))) => return Some(stream),
+                    Poll::Ready(Ok(Some(stream))) => {
+                        self.told = false;
+                        return Some(stream);
+                    }
                     // The connection that was to be accepted is gone.
                     Poll::Ready(Ok(None)) => {}
                     Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                     // No handle is free, most likely. Trying again at once would only burn a core.
                     Poll::Ready(Err(error)) => {
-                        tracing::warn!(%error, "cannot accept a connection for now; held locks are not touched");
+                        if !std::mem::replace(&mut self.told, true) {
+                            tracing::warn!(%error, "cannot accept connections for now; held locks are not touched");
+                        }
                         self.closed_until = Some(Instant(now.0 + RETRY_MS));
                         return None;
                     }

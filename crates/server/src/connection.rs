@@ -24,14 +24,17 @@ pub(crate) struct Connection {
     pub(crate) armed: Option<Instant>,
     /// It is on the list of those to write to.
     pub(crate) dirty: bool,
+    /// It is on the list of those to read.
+    pub(crate) to_read: bool,
     /// It is on the list of those with requests to process.
-    pub(crate) queued: bool,
+    pub(crate) to_process: bool,
     /// There may be more to read than was read.
     unread: bool,
     shut_down: bool,
 }
 
 impl Connection {
+    /// A connection that was just accepted, and is put on the list of those to read.
     pub(crate) fn new(
         stream: Stream,
         session: Session,
@@ -47,14 +50,15 @@ impl Connection {
             waker,
             armed: None,
             dirty: false,
-            queued: false,
+            to_read: true,
+            to_process: false,
             unread: true,
             shut_down: false,
         }
     }
 
     /// Takes note that the connection woke.
-    pub(crate) fn taken(&mut self) {
+    pub(crate) fn woke(&mut self) {
         self.wake.taken();
         self.unread = true;
     }

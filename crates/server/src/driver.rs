@@ -43,7 +43,8 @@ pub(crate) struct Driver {
     sessions: usize,
     next_number: u64,
     ready: ReadyList,
-    /// Connections to read, those to process, and those to write to.
+    /// Connections that woke; those to read, to process and to write to.
+    woken: Vec<usize>,
     to_read: VecDeque<usize>,
     to_process: VecDeque<usize>,
     to_write: Vec<usize>,
@@ -62,6 +63,9 @@ impl Driver {
         let now = clock::now();
         let random = |error: getrandom::Error| ServeError::system("read random numbers")(error.into());
         let recovery_ends = config.recovery_pause.map(|pause| Instant(now.0 + millis_up(pause) + 1));
+        if let Some(pause) = config.recovery_pause {
+            tracing::info!(?pause, "recovering: nothing is granted until the pause is over");
+        }
         let seed = random::hash_seed().map_err(random)?;
         Ok(Self {
             engine: Engine::new(config.limits, seed, now, recovery_ends),
@@ -76,6 +80,7 @@ impl Driver {
             sessions: 0,
             next_number: 1,
             ready: ReadyList::default(),
+            woken: Vec::new(),
             to_read: VecDeque::new(),
             to_process: VecDeque::new(),
             to_write: Vec::new(),
@@ -98,10 +103,10 @@ impl Driver {
             return Poll::Ready(Err(ServeError::system("read the timer")(error)));
         }
         let more_at_the_door = self.accept(cx);
+        let due = self.due_connections();
         self.read();
 
         let now = clock::now();
-        self.expire_connections(now);
         tokens::ensure(&mut self.engine, EVENTS_PER_TURN);
         let progress = self.engine.advance(now, EVENTS_PER_TURN, &mut self.effects);
         self.deliver();
@@ -116,6 +121,7 @@ impl Driver {
             self.process(now, which);
         }
         self.write(now, which);
+        self.expire(now, which, due);
         let counts = self.engine.counts();
         self.memory.watch(counts.keys as usize + counts.waiters as usize + self.connections.len());
 
@@ -189,23 +195,40 @@ impl Driver {
         }
     }
 
+    /// The connections whose own deadline has come. They are read first in this turn: what came in time counts, however
+    /// late the server is, so each is judged at the end of the turn.
+    fn due_connections(&mut self) -> Vec<usize> {
+        let now = clock::now();
+        let due: Vec<usize> = std::iter::from_fn(|| self.timeouts.pop_due(now)).collect();
+        for &slot in &due {
+            let connection = &mut self.connections[slot];
+            connection.armed = None;
+            connection.to_read = true;
+            self.to_read.push_front(slot);
+        }
+        due
+    }
+
     /// Reads from the connections that are ready, one share each, in the order in which they got ready.
     fn read(&mut self) {
-        self.ready.take(&mut self.to_read);
+        self.ready.take(&mut self.woken);
+        for slot in self.woken.drain(..) {
+            let Some(connection) = self.connections.get_mut(slot) else { continue };
+            connection.woke();
+            if !std::mem::replace(&mut connection.to_read, true) {
+                self.to_read.push_back(slot);
+            }
+        }
         let mut left = BYTES_PER_TURN;
         for _ in 0..self.to_read.len() {
             if left == 0 {
                 return;
             }
-            let Some(slot) = self.to_read.pop_front() else {
-                return;
-            };
-            let Some(connection) = self.connections.get_mut(slot) else {
-                continue;
-            };
-            connection.taken();
+            let Some(slot) = self.to_read.pop_front() else { return };
+            let Some(connection) = self.connections.get_mut(slot) else { continue };
+            connection.to_read = false;
             left = left.saturating_sub(connection.read(&mut self.scratch).max(1));
-            if !std::mem::replace(&mut connection.queued, true) {
+            if !std::mem::replace(&mut connection.to_process, true) {
                 self.to_process.push_back(slot);
             }
             // It may have woken because there is room to write again.
@@ -213,13 +236,15 @@ impl Driver {
         }
     }
 
-    fn expire_connections(&mut self, now: Instant) {
-        while let Some(slot) = self.timeouts.pop_due(now) {
-            let connection = &mut self.connections[slot];
-            connection.armed = None;
-            connection.session.expire(now);
-            mark_dirty(&mut self.connections, &mut self.to_write, slot);
+    /// Ends the connections among `due` that have used up their time in spite of what this turn read and wrote.
+    fn expire(&mut self, now: Instant, which: NextRequests, due: Vec<usize>) {
+        for slot in due {
+            if let Some(connection) = self.connections.get_mut(slot) {
+                connection.session.expire(now);
+                mark_dirty(&mut self.connections, &mut self.to_write, slot);
+            }
         }
+        self.write(now, which);
     }
 
     /// Runs the requests of every connection on the list, in order. Those that have to wait stay on it.
@@ -231,7 +256,7 @@ impl Driver {
             let Some(connection) = self.connections.get_mut(slot) else {
                 continue;
             };
-            connection.queued = false;
+            connection.to_process = false;
             let Some(id) = connection.id else { continue };
             while let Some(command) = self.connections[slot].session.next(&self.facts, which) {
                 tokens::ensure(&mut self.engine, 1);
@@ -288,10 +313,10 @@ impl Driver {
                 continue;
             }
             self.timeouts.arm(slot, &mut connection.armed, connection.session.deadline());
-            if connection.session.has_requests() && !std::mem::replace(&mut connection.queued, true) {
+            if connection.session.has_requests() && !std::mem::replace(&mut connection.to_process, true) {
                 self.to_process.push_back(slot);
             }
-            if connection.wants_reading() {
+            if connection.wants_reading() && !std::mem::replace(&mut connection.to_read, true) {
                 self.to_read.push_back(slot);
             }
         }
@@ -335,7 +360,8 @@ fn mark_dirty(connections: &mut Slab<Connection>, to_write: &mut Vec<usize>, slo
     }
 }
 
-/// Whole milliseconds, rounded up.
+/// Whole milliseconds, rounded up; at most thousands of years, so that no sum with them overflows.
 fn millis_up(duration: std::time::Duration) -> u64 {
-    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX / 2)
+    let ms = duration.as_nanos().div_ceil(1_000_000);
+    u64::try_from(ms).unwrap_or(u64::MAX).min(Instant::LIMIT.0)
 }

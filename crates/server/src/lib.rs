@@ -110,7 +110,7 @@ pub fn run(config: Config, ready: impl FnOnce(&[BoundAddr])) -> Result<(), Serve
         }
         let mut listeners = Vec::new();
         for addr in &config.listen {
-            listeners.push(Listener::bind(addr).await?);
+            listeners.extend(Listener::bind(addr).await?);
         }
         let addrs: Vec<BoundAddr> = listeners.iter().map(|listener| listener.addr().clone()).collect();
         let mut driver = Driver::new(&config, listeners)?;

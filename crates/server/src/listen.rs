@@ -69,21 +69,16 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    pub(crate) async fn bind(addr: &ListenAddr) -> Result<Self, ServeError> {
+    /// Opens what an address stands for: a name may have several addresses, and all of them are this server's.
+    pub(crate) async fn bind(addr: &ListenAddr) -> Result<Vec<Self>, ServeError> {
         let failed = |source| ServeError::Listen { addr: addr.clone(), source };
         match addr {
-            ListenAddr::Tcp(host_port) => {
-                let listener = bind_tcp(host_port).await.map_err(failed)?;
-                let addr = BoundAddr::Tcp(listener.local_addr().map_err(failed)?);
-                Ok(Self { socket: Socketed::Tcp(listener), addr })
-            }
+            ListenAddr::Tcp(host_port) => bind_tcp(host_port).await.map_err(failed),
             ListenAddr::Unix(path) => {
                 let lock = lock(path)?;
                 let listener = bind_unix(path).map_err(failed)?;
-                Ok(Self {
-                    socket: Socketed::Unix { listener, _lock: lock },
-                    addr: BoundAddr::Unix(path.clone()),
-                })
+                let socket = Socketed::Unix { listener, _lock: lock };
+                Ok(vec![Self { socket, addr: BoundAddr::Unix(path.clone()) }])
             }
         }
     }
@@ -115,18 +110,43 @@ impl Drop for Listener {
     }
 }
 
-async fn bind_tcp(host_port: &str) -> io::Result<TcpListener> {
-    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for addr in lookup_host(host_port).await? {
-        let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-        // A port that a former server's connections still linger on is free; one that is listened on is not.
-        socket.set_reuseaddr(true)?;
-        match socket.bind(addr).and_then(|()| socket.listen(BACKLOG as u32)) {
-            Ok(listener) => return Ok(listener),
-            Err(error) => failure = error,
+/// Listens on every address of a name. One that this machine does not have is passed over, as long as another is
+/// there; any other failure is one: stepping over an address in use would let two servers answer to one name.
+async fn bind_tcp(host_port: &str) -> io::Result<Vec<Listener>> {
+    let mut listeners = Vec::new();
+    let mut missing = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    let mut port = None;
+    for mut addr in lookup_host(host_port).await? {
+        // Port 0 picks one for the first address, and the others have the same.
+        addr.set_port(port.unwrap_or(addr.port()));
+        if listeners.iter().any(|listener: &Listener| listener.addr == BoundAddr::Tcp(addr)) {
+            continue;
+        }
+        match listen_tcp(addr) {
+            Ok(socket) => {
+                let addr = socket.local_addr()?;
+                port = Some(addr.port());
+                listeners.push(Listener { socket: Socketed::Tcp(socket), addr: BoundAddr::Tcp(addr) });
+            }
+            Err(error) if is_missing(&error) => missing = error,
+            Err(error) => return Err(error),
         }
     }
-    Err(failure)
+    if listeners.is_empty() { Err(missing) } else { Ok(listeners) }
+}
+
+fn listen_tcp(addr: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A port that a former server's connections still linger on is free; one that is listened on is not.
+    socket.set_reuseaddr(true)?;
+    socket.bind(addr)?;
+    socket.listen(BACKLOG as u32)
+}
+
+/// Whether this machine has no such address, or no such kind of address.
+fn is_missing(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AddrNotAvailable
+        || error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
 }
 
 /// Takes the lock file that guards a Unix-domain path. It is never deleted: whoever deletes a lock file may delete the
@@ -149,11 +169,16 @@ fn lock(path: &Path) -> Result<File, ServeError> {
     }
 }
 
-/// Binds a path whose lock is held: a socket that is there was left by a server that is gone.
+/// Binds a path whose lock is held: a socket that nobody listens on was left by a server that is gone.
 fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     use std::os::unix::fs::FileTypeExt;
     match fs::symlink_metadata(path) {
-        Ok(found) if found.file_type().is_socket() => fs::remove_file(path)?,
+        Ok(found) if found.file_type().is_socket() => {
+            if is_listened_on(path) {
+                return Err(io::Error::new(io::ErrorKind::AddrInUse, "another program listens there"));
+            }
+            fs::remove_file(path)?;
+        }
         Ok(_) => {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is no socket is there"));
         }
@@ -165,4 +190,13 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
     UnixListener::from_std(socket.into())
+}
+
+/// Whether some program listens on a socket. If that cannot be told, it does.
+fn is_listened_on(path: &Path) -> bool {
+    let connected = Socket::new(Domain::UNIX, Type::STREAM, None).and_then(|socket| {
+        socket.set_nonblocking(true)?;
+        socket.connect(&SockAddr::unix(path)?)
+    });
+    !matches!(connected, Err(error) if error.kind() == io::ErrorKind::ConnectionRefused)
 }

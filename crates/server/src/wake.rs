@@ -28,8 +28,8 @@ impl ReadyList {
     }
 
     /// Moves everything on the list to the end of `into`.
-    pub(crate) fn take(&self, into: &mut impl Extend<usize>) {
-        into.extend(self.lock().slots.drain(..));
+    pub(crate) fn take(&self, into: &mut Vec<usize>) {
+        into.append(&mut self.lock().slots);
     }
 
     /// A handle for the connection in `slot`.

@@ -39,9 +39,12 @@ pub enum NextRequests {
 /// Where a session is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Requests are served.
+    /// Requests are read and served.
     Open,
-    /// It is over, and the shell has to take [`Session::close`] to the engine before anything else happens.
+    /// It is over: its end was read, or the server has decided so. What was read before still counts and is processed
+    /// first, but nothing more is read, and nothing is written any more.
+    Finishing,
+    /// All that was read is processed, and the shell has to take [`Session::close`] to the engine.
     Ending,
     /// Closed, but the peer may still read why: its bytes are read away until it closes or the time is over.
     Lingering,
@@ -56,8 +59,8 @@ pub struct Session {
     input: Input,
     output: Output,
     gate: Gate,
-    /// End of stream, or an error, was read: what is in `input` is all there will be.
-    ended: bool,
+    /// End of stream, or an error, was read.
+    gone: bool,
     /// A write failed: nothing more reaches the peer.
     broken: bool,
     /// What was read ends within a frame, or with one.
@@ -79,7 +82,7 @@ impl Session {
             input: Input::default(),
             output: Output::default(),
             gate: Gate::default(),
-            ended: false,
+            gone: false,
             broken: false,
             starved: true,
             consumed: false,
@@ -93,11 +96,7 @@ impl Session {
     /// A session that cannot be served, because the server has as many as it may have: it is told so and lingers.
     pub fn refused(now: Instant) -> Self {
         let mut session = Self::new(0);
-        session.fail(
-            ErrorCode::OverLimits,
-            0,
-            "the server has all the sessions it may have; try again later",
-        );
+        session.finish_over_limits("the server has all the sessions it may have; try again later");
         session.close(now).for_each(drop);
         session
     }
@@ -110,10 +109,10 @@ impl Session {
     /// How many bytes may be read from the connection now; 0 stops the reading until output has gone.
     pub fn room(&self) -> usize {
         match self.phase {
-            Phase::Open if self.ended || is_full(self.backlog()) => 0,
+            Phase::Open if is_full(self.backlog()) => 0,
             Phase::Open => INPUT_LIMIT.saturating_sub(self.input.len()),
             Phase::Lingering => INPUT_LIMIT,
-            Phase::Ending | Phase::Closed => 0,
+            Phase::Finishing | Phase::Ending | Phase::Closed => 0,
         }
     }
 
@@ -125,14 +124,13 @@ impl Session {
         }
     }
 
-    /// End of stream, or an error, was read: no more bytes will come. What came before still counts.
+    /// End of stream, or an error, was read: no more bytes will come.
     pub fn read_ended(&mut self) {
+        self.gone = true;
         match self.phase {
+            Phase::Open => self.phase = Phase::Finishing,
             Phase::Lingering => self.phase = Phase::Closed,
-            _ => {
-                self.ended = true;
-                self.starved = false;
-            }
+            Phase::Finishing | Phase::Ending | Phase::Closed => {}
         }
     }
 
@@ -148,39 +146,40 @@ impl Session {
     /// Whether [`Session::next`] has something to do that it could not do the last time, or the session is ending.
     pub fn has_requests(&self) -> bool {
         match self.phase {
-            Phase::Open => !self.starved && (self.ended || !is_full(self.backlog())),
-            Phase::Ending => true,
+            Phase::Open => !self.starved && !is_full(self.backlog()),
+            Phase::Finishing | Phase::Ending => true,
             Phase::Lingering | Phase::Closed => false,
         }
     }
 
     /// The next request for the engine. Pings, hellos and bad requests are answered on the way. `None`: there is none
-    /// for now, or the session is [`Phase::Ending`].
+    /// for now, or the session is [`Phase::Ending`]. While events are due, only pings are looked at.
     pub fn next(&mut self, facts: &Facts, which: NextRequests) -> Option<Command<'_>> {
         let Self { phase, input, output, starved, consumed, fault, .. } = self;
-        if *phase != Phase::Open {
+        if !matches!(phase, Phase::Open | Phase::Finishing) {
             return None;
         }
         let gated = self.gate.len() * LONGEST_GATED;
         let (bytes, at) = input.split();
         loop {
             *starved = false;
-            if !self.ended && !self.broken && is_full(output.rest().len() + gated) {
+            if *phase == Phase::Open && !self.broken && is_full(output.rest().len() + gated) {
                 return None;
             }
             let (request, used) = match decode_request(&bytes[*at..]) {
                 Ok(Some(decoded)) => decoded,
                 Ok(None) => {
                     *starved = true;
-                    if self.ended {
+                    if *phase == Phase::Finishing {
                         *phase = Phase::Ending;
                     }
                     return None;
                 }
+                Err(_) if which == NextRequests::PingsOnly => return None,
                 Err(error) => {
                     *consumed = true;
-                    *fault = reject(error, at, output);
-                    if fault.is_some() {
+                    if let Some(closing) = reject(error, at, output) {
+                        fault.get_or_insert(closing);
                         *phase = Phase::Ending;
                         return None;
                     }
@@ -195,8 +194,8 @@ impl Session {
             match request {
                 Request::Ping(ping) => Pong { id: ping.id }.encode(output.buffer()),
                 Request::Hello(hello) => {
-                    *fault = greet(hello, self.number, facts, output);
-                    if fault.is_some() {
+                    if let Some(closing) = greet(hello, self.number, facts, output) {
+                        fault.get_or_insert(closing);
                         *phase = Phase::Ending;
                         return None;
                     }
@@ -230,15 +229,22 @@ impl Session {
         }
     }
 
-    /// What is to be written to the connection.
+    /// What is to be written to the connection. Nothing, once the session is over: a grant that reaches the kernel
+    /// then would count as sent, though nobody is there to use it.
     pub fn output(&self) -> &[u8] {
-        if self.broken { &[] } else { self.output.rest() }
+        match self.phase {
+            Phase::Open | Phase::Lingering if !self.broken => self.output.rest(),
+            _ => &[],
+        }
     }
 
     /// The kernel accepted the next `n` bytes of [`Session::output`].
     pub fn accepted(&mut self, n: usize) {
         self.output.accept(n);
         self.full_since = None;
+        if self.has_said_all() && self.gone {
+            self.phase = Phase::Closed;
+        }
     }
 
     /// How many bytes of memory hold output.
@@ -277,19 +283,20 @@ impl Session {
                 [frame, full].into_iter().flatten().min()
             }
             Phase::Lingering => Some(self.linger_until),
-            Phase::Ending | Phase::Closed => None,
+            Phase::Finishing | Phase::Ending | Phase::Closed => None,
         }
     }
 
-    /// Ends the session if a deadline of its own has come.
+    /// Ends the session if a deadline of its own has come. The shell has read, processed and written before, so that
+    /// what came in time counts, however late the shell is.
     pub fn expire(&mut self, now: Instant) {
         if self.deadline().is_none_or(|deadline| now < deadline) {
             return;
         }
         match self.phase {
             Phase::Lingering => self.phase = Phase::Closed,
-            _ if self.full_since.is_some() => self.fail_over_limits("the answers were not read for 10 s"),
-            _ => self.fail_over_limits("a frame was begun and not finished within 10 s"),
+            _ if self.full_since.is_some() => self.finish_over_limits("the answers were not read for 10 s"),
+            _ => self.finish_over_limits("a frame was begun and not finished within 10 s"),
         }
     }
 
@@ -304,7 +311,7 @@ impl Session {
         });
         self.input.clear();
         match self.fault.take() {
-            Some(Fault { code, id, text }) if !self.broken && !self.ended => {
+            Some(Fault { code, id, text }) if !self.broken => {
                 ErrorAnswer { code, id, text }.encode(self.output.buffer());
                 self.phase = Phase::Lingering;
                 self.linger_until = Instant(now.0 + LINGER_MS);
@@ -317,13 +324,10 @@ impl Session {
         unsent.chain(gated)
     }
 
-    fn fail(&mut self, code: ErrorCode, id: u64, text: &'static str) {
-        self.fault = Some(Fault { code, id, text });
-        self.phase = Phase::Ending;
-    }
-
-    fn fail_over_limits(&mut self, text: &'static str) {
-        self.fail(ErrorCode::OverLimits, 0, text);
+    /// The server has had enough of this session.
+    fn finish_over_limits(&mut self, text: &'static str) {
+        self.fault = Some(Fault { code: ErrorCode::OverLimits, id: 0, text });
+        self.phase = Phase::Finishing;
     }
 
     /// Bytes that are answered and not accepted, those behind the gate among them.
@@ -332,8 +336,8 @@ impl Session {
     }
 
     fn check_overflow(&mut self) {
-        if self.phase == Phase::Open && !self.ended && self.backlog() > OUTPUT_LIMIT {
-            self.fail_over_limits("more answers came than were read");
+        if self.phase == Phase::Open && self.backlog() > OUTPUT_LIMIT {
+            self.finish_over_limits("more answers came than were read");
         }
     }
 }

@@ -56,6 +56,15 @@ impl Bench {
         bytes
     }
 
+    /// The server has decided: what was read is processed, then the session closes.
+    fn finish(&mut self) {
+        assert_eq!(self.session.phase(), Phase::Finishing);
+        assert_eq!(self.session.output(), b"");
+        self.process(NextRequests::All);
+        assert_eq!(self.session.phase(), Phase::Ending);
+        self.close();
+    }
+
     fn close(&mut self) -> Vec<u64> {
         self.session.close(self.now).map(|grant| grant.token).collect()
     }
@@ -260,6 +269,8 @@ fn a_lingering_session_is_over_when_its_peer_closes_or_cannot_be_written_to() {
         bench.close();
         end(&mut bench.session);
         assert_eq!(bench.session.phase(), Phase::Closed);
+        bench.session.read_ended();
+        assert_eq!(bench.session.phase(), Phase::Closed);
     }
 }
 
@@ -284,7 +295,8 @@ fn what_was_read_before_the_end_counts_and_unsent_grants_are_named() {
     bench.session.read_ended();
     assert!(bench.session.has_requests());
     assert_eq!(bench.session.room(), 0);
-    assert_eq!(bench.session.phase(), Phase::Open, "not before its requests are run");
+    assert_eq!(bench.session.phase(), Phase::Finishing, "not before its requests are run");
+    assert_eq!(bench.session.output(), b"", "nothing is written to a session whose end was read");
     bench.process(NextRequests::All);
     assert_eq!(bench.session.phase(), Phase::Ending);
     assert_eq!(bench.close(), [2, 3, 4], "of the first grant one byte was accepted");
@@ -303,13 +315,36 @@ fn an_end_with_nothing_before_it_ends_the_session() {
 }
 
 #[test]
-fn the_end_of_the_stream_is_no_fault_even_if_there_was_one() {
+fn a_fault_is_said_even_if_the_end_followed_at_once() {
     let mut bench = Bench::new();
     bench.session.received(b"Z");
     bench.session.read_ended();
     bench.process(NextRequests::All);
     bench.close();
-    assert_eq!((bench.session.phase(), bench.session.output()), (Phase::Closed, &b""[..]));
+    assert_eq!(bench.session.phase(), Phase::Lingering, "until it is written, and no longer");
+    let said = bench.session.output().to_vec();
+    assert_eq!(names(&said), ["X1 0"]);
+    bench.session.accepted(said.len() - 1);
+    assert_eq!(bench.session.phase(), Phase::Lingering);
+    bench.session.accepted(1);
+    assert_eq!(bench.session.phase(), Phase::Closed);
+}
+
+#[test]
+fn p05_what_a_session_is_granted_after_its_end_was_read_is_never_sent() {
+    let mut bench = Bench::new();
+    bench.turn(&bytes(&[acquire(1, "k"), acquire(2, "k")]));
+    let _ = bench.written();
+    bench.session.received(&bytes(&[release(1, "k")]));
+    bench.session.read_ended();
+    // Events are due, so the end has to wait; meanwhile the release of another session would grant.
+    bench.process(NextRequests::PingsOnly);
+    assert_eq!(bench.session.phase(), Phase::Finishing);
+    assert!(bench.session.has_requests());
+    assert_eq!((bench.session.room(), bench.session.deadline()), (0, None));
+    bench.process(NextRequests::All);
+    assert_eq!(bench.session.output(), b"");
+    assert_eq!(bench.close(), [2]);
 }
 
 #[test]
@@ -336,6 +371,7 @@ fn pings_alone_are_answered_while_events_are_due() {
     bench.process(NextRequests::PingsOnly);
     bench.session.settle(bench.now);
     assert_eq!(names(&bench.written()), ["P 1", "P 2"]);
+    assert!(!bench.session.has_said_all(), "there is more to say");
     assert!(bench.session.has_requests());
     assert_eq!(bench.session.deadline(), None, "a request that has to wait is not an unfinished frame");
     bench.process(NextRequests::PingsOnly);
@@ -440,11 +476,47 @@ fn output_that_is_full_must_move_within_ten_seconds() {
     bench.session.expire(Instant(16_000));
     assert_eq!(bench.session.phase(), Phase::Open);
     bench.session.expire(Instant(16_001));
-    assert_eq!(bench.session.phase(), Phase::Ending);
-    bench.close();
+    bench.finish();
     let rest = bench.written();
     assert_eq!(names(&rest[9..]), ["X9 0"], "the pong that was begun, then why");
     assert!(String::from_utf8_lossy(&rest).contains("not read for 10 s"));
+}
+
+#[test]
+fn requests_that_were_read_count_when_the_server_ends_a_session() {
+    let mut bench = Bench::new();
+    bench.turn(&bytes(&[acquire(1, "k")]));
+    let _ = bench.written();
+    fill(&mut bench);
+    bench.turn(&bytes(&[release(1, "k"), ping(8)]));
+    assert_eq!(bench.engine.counts().held, 1, "not processed while the output is full");
+    bench.session.expire(Instant(11_001));
+    bench.finish();
+    assert_eq!(bench.engine.counts().held, 0);
+    assert_eq!(names(&bench.written()), ["X9 0"]);
+}
+
+#[test]
+fn a_bad_frame_waits_while_events_are_due() {
+    let mut bench = Bench::new();
+    bench.session.received(b"R\0\0\0\0\0\0\0\x05\nZ");
+    bench.process(NextRequests::PingsOnly);
+    assert_eq!((bench.session.output(), bench.session.phase()), (&b""[..], Phase::Open));
+    assert!(bench.session.has_requests());
+    bench.process(NextRequests::All);
+    assert_eq!(bench.session.phase(), Phase::Ending);
+}
+
+#[test]
+fn the_first_fault_is_the_one_that_is_told() {
+    for behind in [&b"Z"[..], &bytes(&[hello("name=")])] {
+        let mut bench = Bench::new();
+        fill(&mut bench);
+        bench.turn(behind);
+        bench.session.expire(Instant(11_001));
+        bench.finish();
+        assert_eq!(names(&bench.written()), ["X9 0"]);
+    }
 }
 
 #[test]
@@ -460,8 +532,7 @@ fn events_that_overflow_the_output_end_the_session() {
     assert_eq!(bench.session.output().len(), OUTPUT_LIMIT);
     assert_eq!(bench.session.phase(), Phase::Open);
     bench.session.answer(Answer::Timeout { owner: 1 }, Position::START);
-    assert_eq!(bench.session.phase(), Phase::Ending);
-    bench.close();
+    bench.finish();
     let said = bench.written();
     assert_eq!(names(&said), ["X9 0"]);
     assert!(String::from_utf8_lossy(&said).contains("more answers came than were read"));
@@ -475,7 +546,9 @@ fn events_cannot_overflow_what_nobody_reads_any_more() {
     for _ in 0..200 {
         bench.session.answer(Answer::Timeout { owner: 1 }, Position::START);
     }
-    assert_eq!(bench.session.phase(), Phase::Open);
+    bench.process(NextRequests::All);
+    bench.close();
+    assert_eq!(bench.session.phase(), Phase::Closed, "there is no fault to tell of");
 }
 
 #[test]
@@ -493,8 +566,7 @@ fn a_frame_that_was_begun_is_finished_within_ten_seconds() {
     bench.session.expire(Instant(15_000));
     assert_eq!(bench.session.phase(), Phase::Open);
     bench.session.expire(Instant(15_001));
-    assert_eq!(bench.session.phase(), Phase::Ending);
-    bench.close();
+    bench.finish();
     let said = bench.written();
     assert_eq!(names(&said), ["X9 0"]);
     assert!(String::from_utf8_lossy(&said).contains("not finished within 10 s"));
