@@ -1,0 +1,92 @@
+//! What happens when the server itself is late: stopped over the end of many leases, or over the time that a frame or
+//! full output has. What came in time counts, and a session whose end was there before is granted nothing.
+
+use lockstead_testkit::{Answer, Arrival, Event, Raw, Server, frame, load};
+use std::thread;
+use std::time::Duration;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_lockstead");
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn p05_a_session_that_closed_before_a_storm_is_granted_nothing_in_it() {
+    // More than one turn's share of due events.
+    const KEYS: u64 = 4_000;
+    let server = Server::start(PROGRAM, &[]);
+    let (mut holder, mut waiter) = (server.connect(), server.connect());
+    load::acquire_many(&mut holder, "storm", 0, KEYS, 2);
+    for key in 0..KEYS {
+        waiter.send(&frame::acquire(20, 30, 1_000_000 + key, format!("storm{key}")));
+    }
+    waiter.ping();
+    server.pause();
+    drop(waiter);
+    thread::sleep(SECOND * 5 / 2);
+    server.go_on();
+    holder.ping();
+    let held = (0..KEYS).filter(|key| holder.query(format!("storm{key}")).0 == 1).count();
+    assert_eq!(held, 0, "keys held for a session that had closed before their leases ended");
+}
+
+#[test]
+fn a_frame_that_was_finished_in_time_counts_however_late_the_server_is() {
+    let server = Server::start(PROGRAM, &[]);
+    let mut session = server.connect();
+    let grant = session.hold(60, 1, "k");
+    let release = frame::release(grant.token, "k");
+    session.send(&release[..5]);
+    let mut other = server.connect();
+    other.ping();
+    server.pause();
+    session.send(&release[5..]);
+    thread::sleep(SECOND * 21 / 2);
+    server.go_on();
+    session.expect(Answer::Released { token: grant.token }, "the answer to a release that was whole in time");
+}
+
+#[test]
+fn output_that_was_read_in_time_counts_however_late_the_server_is() {
+    let server = Server::start(PROGRAM, &[]);
+    let mut session = server.connect();
+    let queries: Vec<u8> = (0..1_000).flat_map(|id| frame::query(id, "k")).collect();
+    let mut sent = 0;
+    // Until nothing more is taken: the output is full, and so the reading has stopped.
+    while session.try_send(&queries, SECOND / 2).is_ok() {
+        sent += 1;
+        assert!(sent < 10_000, "a client that never reads is read for ever");
+    }
+    server.pause();
+    // All that the kernel has; what the server keeps behind it cannot come while it is stopped.
+    let read = states(&mut session, SECOND);
+    assert!(read > 0);
+    thread::sleep(SECOND * 21 / 2);
+    server.go_on();
+    // The rest of what was asked is answered; a session that was cut would end with an error instead. The last batch
+    // may not have been sent whole.
+    let rest = states(&mut session, 2 * SECOND);
+    assert!(read + rest >= sent * 1_000, "{read} and {rest} answers to {sent} thousand queries");
+}
+
+/// Reads states until nothing comes for this long.
+fn states(session: &mut Raw, quiet: Duration) -> usize {
+    let mut count = 0;
+    loop {
+        match session.event(quiet) {
+            Event::Answer(Arrival { answer: Answer::State { .. }, .. }) => count += 1,
+            Event::Quiet => return count,
+            other => panic!("{other:?} instead of a state"),
+        }
+    }
+}
+
+#[test]
+fn an_error_is_said_even_to_a_client_that_has_ended_its_output() {
+    let server = Server::start(PROGRAM, &[]);
+    for _ in 0..50 {
+        let mut session = server.connect();
+        session.send(b"z");
+        session.end_output();
+        session.expect_error(1, 0, "an unknown op");
+        session.expect_end(SECOND, "the end behind the error");
+    }
+}
