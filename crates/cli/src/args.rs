@@ -197,19 +197,19 @@ pub struct ServeArgs {
     #[arg(long, env = "LOCKSTEAD_MAX_LEASE", value_name = "DURATION", value_parser = values::max_lease_s)]
     pub max_lease: Option<u8>,
     /// Most keys that are held or waited for at once [default: 10000000]
-    #[arg(long, env = "LOCKSTEAD_MAX_KEYS", value_name = "N")]
+    #[arg(long, env = "LOCKSTEAD_MAX_KEYS", value_name = "N", value_parser = values::count(1))]
     pub max_keys: Option<u32>,
     /// Most waiters in all [default: 1000000]
-    #[arg(long, env = "LOCKSTEAD_MAX_WAITERS", value_name = "N")]
+    #[arg(long, env = "LOCKSTEAD_MAX_WAITERS", value_name = "N", value_parser = values::count(0))]
     pub max_waiters: Option<u32>,
     /// Most waiters for one key [default: 100000]
-    #[arg(long, env = "LOCKSTEAD_MAX_WAITERS_PER_KEY", value_name = "N")]
+    #[arg(long, env = "LOCKSTEAD_MAX_WAITERS_PER_KEY", value_name = "N", value_parser = values::count(0))]
     pub max_waiters_per_key: Option<u32>,
     /// Most waiters of one session [default: 32768]
-    #[arg(long, env = "LOCKSTEAD_MAX_WAITERS_PER_SESSION", value_name = "N")]
+    #[arg(long, env = "LOCKSTEAD_MAX_WAITERS_PER_SESSION", value_name = "N", value_parser = values::count(0))]
     pub max_waiters_per_session: Option<u32>,
     /// Most sessions [default: 65536, or half the limit of open files if that is less]
-    #[arg(long, env = "LOCKSTEAD_MAX_SESSIONS", value_name = "N")]
+    #[arg(long, env = "LOCKSTEAD_MAX_SESSIONS", value_name = "N", value_parser = values::count(1))]
     pub max_sessions: Option<u32>,
     /// How long a stop waits for holders to release
     #[arg(

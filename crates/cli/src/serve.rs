@@ -27,7 +27,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Status> {
     info!(
         version = env!("CARGO_PKG_VERSION"),
         durability = "none",
-        "lockstead starts; durability is none: held locks are forgotten when the server stops"
+        "lockstead starts; durability is none: held locks are forgotten when the server stops, and its next start grants at once"
     );
     lockstead_server::run(config, |addresses| {
         announce(addresses);

@@ -61,6 +61,11 @@ pub fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// A number of things that the server may hold: at least `least`, and few enough for its table.
+pub fn count(least: u32) -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(i64::from(least)..i64::from(1_u32 << 31))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
