@@ -53,23 +53,22 @@ impl Core {
     /// The outcome of a call, if it has one; the call is over then. This is the gate: a grant becomes a ticket only
     /// here and now, with the deadline not passed and the lease surely running. The ticket is named by the call's owner.
     pub fn take(&mut self, now: Instant, owner: u64) -> Option<Result<u64, AcquireError>> {
-        let call = self.calls.get_mut(&owner)?;
-        let grant = match &call.state {
+        let call = self.calls.get(&owner)?;
+        let outcome = match &call.state {
             CallState::Queued | CallState::Sent(..) => return None,
-            CallState::Granted(grant) => *grant,
-            CallState::Ended(error) => {
-                let error = error.clone();
-                self.calls.remove(&owner);
-                return Some(Err(error));
+            CallState::Ended(error) => Err(error.clone()),
+            &CallState::Granted(grant) if now < call.gate_closes(&grant) => {
+                self.issue_ticket(owner, &grant);
+                return Some(Ok(owner));
+            }
+            &CallState::Granted(grant) => {
+                self.give_back(call.key.clone(), grant.token, grant.surely_ended);
+                Err(AcquireError::Indeterminate(IndeterminateCause::TooLate))
             }
         };
-        if now < call.gate_closes(&grant) {
-            self.issue_ticket(owner, &grant);
-            return Some(Ok(owner));
-        }
-        self.refuse_grant(owner, grant);
+        self.forget_call(owner);
         self.settle(now);
-        self.take(now, owner)
+        Some(outcome)
     }
 
     /// The caller gives up: nobody will take the outcome.
@@ -99,11 +98,10 @@ impl Core {
         let Some(sent) = self.answered(session, frame.owner) else {
             return;
         };
-        let waited = believable_wait(frame.waited_ms, sent, now);
-        if waited.is_none() {
+        let waited = believable_wait(frame.waited_ms, sent, now).unwrap_or_else(|| {
             self.outputs.push_back(Output::Fault(Fault::Waited { session, id: frame.owner }));
-        }
-        let waited = waited.unwrap_or_default();
+            Duration::ZERO
+        });
         let Some(call) = self.calls.get_mut(&frame.owner) else {
             return;
         };
@@ -236,7 +234,7 @@ impl Core {
     pub(crate) fn refuse_grant(&mut self, owner: u64, grant: Grant) {
         if let Some(call) = self.calls.get(&owner) {
             let key = call.key.clone();
-            self.give_back(key, &grant);
+            self.give_back(key, grant.token, grant.surely_ended);
         }
         self.end_indeterminate(owner, IndeterminateCause::TooLate);
     }

@@ -63,12 +63,12 @@ impl Core {
             }
             Answer::Extended(frame) => {
                 if let Some(confirm) = self.confirmed(id, frame.token, |confirm| confirm.extend_s.is_some()) {
-                    self.extended(now, confirm, frame.lease_s);
+                    self.extended(now, &confirm, frame.lease_s);
                 }
             }
             Answer::NotHeld(frame) => {
                 if let Some(confirm) = self.confirmed(id, frame.token, |_| true) {
-                    self.not_held(now, confirm.op);
+                    self.not_held(now, &confirm);
                 }
             }
             Answer::State(frame) => self.state(now, id, frame),
@@ -122,11 +122,11 @@ impl Core {
     /// `X`: the request that it names is answered; with a code that closes, or no request named, the session breaks.
     fn error(&mut self, now: Instant, id: SessionId, frame: ErrorAnswer<'_>) -> Result<(), Broken> {
         let ErrorAnswer { code, id: about, text } = frame;
-        if self.refused_at_hello(id, &frame) {
+        if self.is_hello(id, about) && refuses_client(code) {
             self.refuse_client(now, id, code, text);
             return Ok(());
         }
-        if about == 0 {
+        if about == 0 || self.is_hello(id, about) {
             return Err(Broken);
         }
         if about & CLIENT_ID_BIT == 0 {
@@ -141,15 +141,10 @@ impl Core {
         if code.closes() { Err(Broken) } else { Ok(()) }
     }
 
-    fn refused_at_hello(&mut self, id: SessionId, frame: &ErrorAnswer<'_>) -> bool {
-        let refusing = matches!(
-            frame.code,
-            ErrorCode::NotAuthenticated | ErrorCode::Forbidden | ErrorCode::UnsupportedVersion
-        );
-        refusing
-            && self.session(id).is_some_and(|session| {
-                session.stage == Stage::Greeting && (frame.id == session.hello || frame.id == 0)
-            })
+    /// Whether an error is about the hello: it names it, or nothing, while nothing else has been sent.
+    fn is_hello(&mut self, id: SessionId, about: u64) -> bool {
+        self.session(id)
+            .is_some_and(|session| session.stage == Stage::Greeting && (about == session.hello || about == 0))
     }
 
     fn ask_rejected(&mut self, now: Instant, session: SessionId, id: u64, code: ErrorCode, text: &str) {
@@ -168,4 +163,9 @@ impl Core {
     pub(crate) fn stray(&mut self, session: SessionId, id: u64) {
         self.outputs.push_back(Output::Fault(Fault::Stray { session, id }));
     }
+}
+
+/// Whether a hello answered with this code would be answered so again.
+fn refuses_client(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::NotAuthenticated | ErrorCode::Forbidden | ErrorCode::UnsupportedVersion)
 }

@@ -39,7 +39,7 @@ impl Backoff {
         let mut z = self.random;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        f64::from((z >> 32) as u32) / f64::from(u32::MAX)
+        f64::from(((z ^ (z >> 31)) >> 32) as u32) / f64::from(u32::MAX)
     }
 }
 
@@ -69,6 +69,14 @@ mod tests {
         }
         assert!(longest_of_many(2, 3) <= FIRST, "the first round over three addresses");
         assert!(longest_of_many(3, 3) > FIRST);
+    }
+
+    #[test]
+    fn the_generator_is_split_mix_64() {
+        let mut backoff = Backoff::new(0);
+        for high_half in [0xe220_a839_u32, 0x6e78_9e6a, 0x06c4_5d18, 0xf88b_b8a8] {
+            assert_eq!(backoff.fraction(), f64::from(high_half) / f64::from(u32::MAX));
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Sessions: opening, welcome, server ids, suspicion, the end (docs/client-contract.md, rules 8, 16 and 17).
 
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -7,6 +8,7 @@ use lockstead_proto::{ErrorCode, VERSION, Welcome, WelcomeText};
 
 use crate::call::CallState;
 use crate::core::{Core, Output};
+use crate::op::Op;
 use crate::outcome::{AcquireError, CallError, IndeterminateCause, Lost, UnsentCause};
 use crate::servers::Shown;
 use crate::session::{Session, SessionId, Stage};
@@ -43,10 +45,10 @@ impl Core {
             return false;
         };
         let session = self.sessions.remove(at);
-        if session.open > 0 {
-            self.end_sent_calls(id);
+        self.end_sent_calls(id);
+        if session.suspect.is_none() {
+            send_again(&session, &self.ops, &mut self.pending);
         }
-        self.send_again(&session);
         if !self.has_sound_session() {
             self.retry_at = now + self.backoff.fail(self.addresses);
         }
@@ -104,6 +106,7 @@ impl Core {
         }
         self.next_address = address;
         self.backoff.reset();
+        self.retry_at = now;
         if let Some(session) = self.session(id) {
             session.enter(Stage::Ready, now);
         }
@@ -123,14 +126,15 @@ impl Core {
         let granted = self.calls.iter().filter(|(_, call)| matches!(call.state, CallState::Granted(_)));
         let granted: Vec<u64> = granted.map(|(&owner, _)| owner).collect();
         for owner in granted {
-            self.end_indeterminate(owner, IndeterminateCause::TooLate);
+            self.end_indeterminate(owner, IndeterminateCause::ServerChanged);
         }
         let tickets: Vec<u64> = self.tickets.keys().copied().collect();
         for ticket in tickets {
             self.lose(now, ticket, Lost::ServerChanged);
         }
-        let bound: Vec<u64> = self.ops.iter().filter(|(_, op)| op.bound).map(|(&id, _)| id).collect();
-        for id in bound {
+        let old: Vec<u64> =
+            self.ops.iter().filter(|(_, op)| op.kind.names_token()).map(|(&id, _)| id).collect();
+        for id in old {
             self.finish_unanswered(now, id, UnsentCause::OtherServer);
         }
     }
@@ -149,9 +153,8 @@ impl Core {
             return;
         }
         self.end_unsent_calls(cause);
-        let ops = &self.ops;
-        let ends = |id: &&u64| ops.get(id).is_some_and(|op| !op.bound && op.sends == 0);
-        let ids: Vec<u64> = self.pending.iter().filter(ends).copied().collect();
+        let ends = |op: &Op| op.watched && op.kind.ticket().is_none() && op.sends == 0;
+        let ids: Vec<u64> = self.ops.iter().filter(|(_, op)| ends(op)).map(|(&id, _)| id).collect();
         for id in ids {
             self.finish(now, id, |op| op.kind.failed(CallError::Unsent(cause.clone())));
         }
@@ -174,31 +177,14 @@ impl Core {
                 self.look(id);
             } else if session.sound() && session.unanswered(now) {
                 session.suspect = Some(now);
+                send_again(session, &self.ops, &mut self.pending);
                 let address = session.address;
                 self.leave_address(address);
-                self.move_requests(id);
+                self.close_if_spent(id);
             } else if session.silent(now) {
                 session.want_ping(now, || self.ids.draw());
             }
         }
-    }
-
-    /// Everything that is unanswered on a suspect session is sent again on another, except acquires.
-    fn move_requests(&mut self, id: SessionId) {
-        if let Some(at) = self.sessions.iter().position(|session| session.id == id) {
-            let session = self.sessions.remove(at);
-            self.send_again(&session);
-            self.sessions.insert(at, session);
-        }
-        self.close_if_spent(id);
-    }
-
-    /// The unanswered requests of a closed or suspect session are to be sent again.
-    fn send_again(&mut self, session: &Session) {
-        let confirms = session.confirms.iter().map(|confirm| confirm.op);
-        let asks = session.asks.iter().map(|ask| ask.id);
-        let unanswered = confirms.chain(asks).filter(|id| self.ops.contains_key(id));
-        self.pending.extend(unanswered);
     }
 
     /// A suspect session is closed when nothing is open on it.
@@ -209,4 +195,11 @@ impl Core {
             self.outputs.push_back(Output::Close { session: id, reset: false });
         }
     }
+}
+
+/// What is unanswered on a session that is closed, or becomes suspect, is to be sent again; acquires never are.
+fn send_again(session: &Session, ops: &BTreeMap<u64, Op>, pending: &mut BTreeSet<u64>) {
+    let confirms = session.confirms.iter().map(|confirm| confirm.op);
+    let asks = session.asks.iter().map(|ask| ask.id);
+    pending.extend(confirms.chain(asks).filter(|id| ops.contains_key(id)));
 }

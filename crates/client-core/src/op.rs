@@ -13,9 +13,6 @@ pub(crate) struct Op {
     pub(crate) kind: OpKind,
     pub(crate) key: Arc<str>,
     pub(crate) token: u64,
-    /// Whether it may go only to the server that the client knew when the request was made: so for tokens that came
-    /// from a ticket, as another server would take them for its own.
-    pub(crate) bound: bool,
     /// How often a byte of it may have left.
     pub(crate) sends: u32,
     /// Whether the program waits for the result.
@@ -65,6 +62,12 @@ impl OpKind {
             Self::Release { ticket, .. } | Self::Extend { ticket, .. } => ticket,
             Self::Query | Self::Ping => None,
         }
+    }
+
+    /// Whether it names a token. Such a request never goes to another server than the one that the client knew when it
+    /// was made: that one could take the token for one of its own.
+    pub(crate) fn names_token(self) -> bool {
+        matches!(self, Self::Release { .. } | Self::Extend { .. })
     }
 
     /// The result when there is no answer, and `failure` says what is known.

@@ -64,7 +64,7 @@ pub enum UsageError {
 #[non_exhaustive]
 pub enum UnsentCause {
     /// No session became usable before the time for sending was over.
-    #[error("no server could be reached in time")]
+    #[error("no server answered in time")]
     BudgetEnded,
     /// The client already has as many calls open as it may have.
     #[error("the client's own queue is full")]
@@ -115,6 +115,9 @@ pub enum IndeterminateCause {
     /// The grant came, but too late to be used; it is being released.
     #[error("the grant came too late to be used and is being given back")]
     TooLate,
+    /// The grant came, and before it was used another server took the place of the one that gave it.
+    #[error("another server answers at the address now")]
+    ServerChanged,
     /// A byte may have left, and then the client was shut down.
     #[error("the client was shut down before the answer")]
     ShutDown,
@@ -127,6 +130,7 @@ impl IndeterminateCause {
             Self::NoAnswer => "no_answer",
             Self::SessionBroke => "session_broke",
             Self::TooLate => "too_late",
+            Self::ServerChanged => "server_changed",
             Self::ShutDown => "shut_down",
         }
     }
@@ -255,4 +259,40 @@ pub struct KeyInfo {
     pub remaining: Duration,
     /// How many attempts queue for the key.
     pub waiters: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_is_one_word_for_programs() {
+        let refused = UnsentCause::Refused { code: ErrorCode::Forbidden, message: String::new() };
+        let unsent = [
+            (UnsentCause::BudgetEnded, "budget_ended"),
+            (UnsentCause::QueueFull, "queue_full"),
+            (UnsentCause::ShutDown, "shut_down"),
+            (refused, "refused"),
+            (UnsentCause::OtherServer, "other_server"),
+            (UnsentCause::ForkedChild, "forked_child"),
+        ];
+        assert!(unsent.iter().all(|(cause, word)| cause.as_str() == *word));
+        let indeterminate = [
+            (IndeterminateCause::NoAnswer, "no_answer"),
+            (IndeterminateCause::SessionBroke, "session_broke"),
+            (IndeterminateCause::TooLate, "too_late"),
+            (IndeterminateCause::ServerChanged, "server_changed"),
+            (IndeterminateCause::ShutDown, "shut_down"),
+        ];
+        assert!(indeterminate.iter().all(|(cause, word)| cause.as_str() == *word));
+        let lost = [
+            (Lost::Expired, "expired"),
+            (Lost::NotHeld, "not_held"),
+            (Lost::ServerChanged, "server_changed"),
+            (Lost::ShutDown, "shut_down"),
+            (Lost::Ended, "ended"),
+            (Lost::ForkedChild, "forked_child"),
+        ];
+        assert!(lost.iter().all(|(cause, word)| cause.as_str() == *word));
+    }
 }

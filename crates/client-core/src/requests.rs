@@ -5,10 +5,9 @@ use core::time::Duration;
 
 use lockstead_proto::{CLIENT_ID_BIT, check_key};
 
-use crate::call::Grant;
 use crate::core::{Core, Output};
 use crate::deadline::{TRANSPORT_DEADLINE, lease_seconds};
-use crate::lease::valid_until;
+use crate::lease::{surely_ended, valid_until};
 use crate::op::{Op, OpKind, OpResult};
 use crate::outcome::{CallError, ExtendError, Extended, Lost, ReleaseOutcome, UnsentCause, UsageError};
 use crate::session::Confirm;
@@ -103,15 +102,7 @@ impl Core {
         watched: bool,
     ) -> u64 {
         let id = self.ids.draw();
-        let mut op = Op {
-            kind,
-            key,
-            token,
-            bound: !watched || kind.ticket().is_some(),
-            sends: 0,
-            watched,
-            timer: None,
-        };
+        let mut op = Op { kind, key, token, sends: 0, watched, timer: None };
         self.timers.arm(Timer::Op(id), &mut op.timer, Some(deadline));
         self.ops.insert(id, op);
         self.pending.insert(id);
@@ -119,9 +110,9 @@ impl Core {
     }
 
     /// Releases in the background the exact token of a grant that becomes no ticket.
-    pub(crate) fn give_back(&mut self, key: Arc<str>, grant: &Grant) {
+    pub(crate) fn give_back(&mut self, key: Arc<str>, token: u64, surely_ended: Instant) {
         let kind = OpKind::Release { ticket: None, valid_until: None };
-        self.start(kind, key, grant.token, grant.surely_ended, false);
+        self.start(kind, key, token, surely_ended, false);
     }
 
     /// `R` to a release.
@@ -129,39 +120,42 @@ impl Core {
         self.finish(now, op, |_| OpResult::Release(ReleaseOutcome::Released));
     }
 
-    /// `E` to an extend.
-    pub(crate) fn extended(&mut self, now: Instant, confirm: Confirm, answered_s: u8) {
-        let asked_s = confirm.extend_s.unwrap_or(answered_s);
-        let until = valid_until(confirm.sent, Duration::ZERO, asked_s.min(answered_s), self.margin);
-        let ticket = self.ops.get(&confirm.op).and_then(|op| op.kind.ticket());
-        if let Some(ticket) = ticket {
+    /// `E` to an extend. It counts for its ticket even if the request is over by now: each sending may be answered.
+    pub(crate) fn extended(&mut self, now: Instant, confirm: &Confirm, answered_s: u8) {
+        let lease_s = confirm.extend_s.map_or(answered_s, |asked_s| asked_s.min(answered_s));
+        let until = valid_until(confirm.sent, Duration::ZERO, lease_s, self.margin);
+        if let Some(ticket) = confirm.ticket {
             self.ticket_confirmed(now, ticket, confirm.sent, until, answered_s);
+        }
+        if let Some(key) = confirm.outlives.clone() {
+            self.give_back(key, confirm.token, surely_ended(now, answered_s));
         }
         let extended = Extended { lease: seconds(answered_s), valid_until: until };
         self.finish(now, confirm.op, |_| OpResult::Extend(Ok(extended)));
     }
 
-    /// `N` to a release or an extend.
-    pub(crate) fn not_held(&mut self, now: Instant, id: u64) {
-        let Some(op) = self.ops.get(&id) else { return };
-        match op.kind {
-            OpKind::Extend { ticket, .. } => {
-                let result = OpResult::Extend(Err(ExtendError::Lost(Lost::NotHeld)));
-                self.finish(now, id, |_| result);
-                if let Some(ticket) = ticket {
-                    self.lose(now, ticket, Lost::NotHeld);
-                }
-            }
-            _ => self.finish(now, id, |op| OpResult::Release(op.release_not_held(now))),
+    /// `N` to a release or an extend. To an extend it is the loss of the ticket, even if the request is over by now.
+    pub(crate) fn not_held(&mut self, now: Instant, confirm: &Confirm) {
+        if confirm.extend_s.is_none() {
+            self.finish(now, confirm.op, |op| OpResult::Release(op.release_not_held(now)));
+            return;
+        }
+        self.finish(now, confirm.op, |_| OpResult::Extend(Err(ExtendError::Lost(Lost::NotHeld))));
+        if let Some(ticket) = confirm.ticket {
+            self.lose(now, ticket, Lost::NotHeld);
         }
     }
 
-    /// The deadline of a request has come.
+    /// The deadline of a request has come. With a release the lease has surely ended, by what was heard of it: an extend
+    /// that is confirmed later proves the contrary.
     pub(crate) fn op_due(&mut self, now: Instant, id: u64) {
-        if let Some(op) = self.ops.get(&id) {
-            let failure = op.unanswered(UnsentCause::BudgetEnded);
-            self.finish(now, id, |op| op.kind.failed(failure));
+        if let Some(Op { kind: OpKind::Release { ticket: Some(ticket), .. }, key, .. }) = self.ops.get(&id) {
+            let confirms = self.sessions.iter_mut().flat_map(|session| &mut session.confirms);
+            for confirm in confirms.filter(|confirm| confirm.ticket == Some(*ticket)) {
+                confirm.outlives = Some(key.clone());
+            }
         }
+        self.finish_unanswered(now, id, UnsentCause::BudgetEnded);
     }
 
     /// A request is over.

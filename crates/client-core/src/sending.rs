@@ -16,7 +16,7 @@ use crate::session::{Ask, Confirm, Session, SessionId, Stage};
 use crate::time::Instant;
 
 /// No more than this is offered at once, so that what is taken back and encoded again stays small.
-const BATCH: usize = 32 * 1024;
+const BATCH: usize = 32_768;
 
 /// What came of an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +74,7 @@ impl Core {
         self.compose(now, &self.sessions[at], &mut batch);
         let offered = batch.bytes.len();
         let result = if offered == 0 {
+            self.sessions[at].note_written(now, 0, true);
             Transmit::Idle
         } else {
             let accepted = write(&batch.bytes).min(offered);
@@ -180,9 +181,7 @@ impl Core {
                 break;
             }
             self.handed_over(now, at, frame);
-            if end > accepted {
-                self.sessions[at].tail.extend_from_slice(&batch.bytes[accepted..end]);
-            }
+            self.sessions[at].tail.extend_from_slice(&batch.bytes[accepted.min(end)..end]);
             start = end;
         }
         let all = accepted == batch.bytes.len();
@@ -218,14 +217,13 @@ impl Core {
 }
 
 fn note_op(session: &mut Session, now: Instant, op: u64, kind: OpKind, token: u64) {
-    let extend_s = match kind {
-        OpKind::Release { .. } => None,
-        OpKind::Extend { lease_s, .. } => Some(lease_s),
-        OpKind::Query | OpKind::Ping => {
-            let ping = kind == OpKind::Ping;
-            session.note_ask(Ask { id: op, ping, sent: now });
-            return;
-        }
-    };
-    session.note_confirm(Confirm { op, token, extend_s, sent: now });
+    let ticket = kind.ticket();
+    let confirm = |extend_s| Confirm { op, token, ticket, extend_s, sent: now, outlives: None };
+    let ask = |ping| Ask { id: op, ping, sent: now };
+    match kind {
+        OpKind::Release { .. } => session.note_confirm(confirm(None)),
+        OpKind::Extend { lease_s, .. } => session.note_confirm(confirm(Some(lease_s))),
+        OpKind::Query => session.note_ask(ask(false)),
+        OpKind::Ping => session.note_ask(ask(true)),
+    }
 }

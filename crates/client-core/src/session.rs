@@ -1,6 +1,7 @@
 //! One connection, from the attempt to open it to its end: what is under way on it, and whether it still answers.
 
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -8,9 +9,6 @@ use crate::time::{Instant, seconds};
 
 /// How long an answer that is due at once may take before the session is suspect.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// The shortest patience, for the extends of short leases.
-const LEAST_PATIENCE: Duration = Duration::from_millis(100);
 
 /// How long a session with open acquires may be silent before it is pinged.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -37,13 +35,17 @@ pub(crate) enum Stage {
 }
 
 /// A release or extend that the session has not answered.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Confirm {
     pub(crate) op: u64,
     pub(crate) token: u64,
+    /// The ticket that it is for.
+    pub(crate) ticket: Option<u64>,
     /// The lease of an extend; `None` is a release.
     pub(crate) extend_s: Option<u8>,
     pub(crate) sent: Instant,
+    /// The key of an extend that outlives the release of its ticket: what it confirms must be released once more.
+    pub(crate) outlives: Option<Arc<str>>,
 }
 
 /// A query or ping that the session has not answered.
@@ -122,7 +124,6 @@ impl Session {
     pub(crate) fn enter(&mut self, stage: Stage, now: Instant) {
         self.stage = stage;
         self.since = now;
-        self.received = now;
     }
 
     /// Whether requests may be handed to it.
@@ -168,7 +169,7 @@ impl Session {
         self.asks.push_back(ask);
     }
 
-    /// The transport took `accepted` of the bytes offered, or all of them.
+    /// The transport took `accepted` of the bytes offered, or all of them, or none were left to offer.
     pub(crate) fn note_written(&mut self, now: Instant, accepted: usize, all: bool) {
         if all {
             self.blocked = None;
@@ -239,10 +240,7 @@ impl Session {
     }
 }
 
-/// How long a release (`None`) or an extend may stay unanswered.
+/// How long a release (`None`) or an extend may stay unanswered. The shortest lease gives an extend 166 ms.
 fn patience(extend_s: Option<u8>) -> Duration {
-    match extend_s {
-        None => PATIENCE,
-        Some(lease_s) => (seconds(lease_s) / 6).clamp(LEAST_PATIENCE, PATIENCE),
-    }
+    extend_s.map_or(PATIENCE, |lease_s| (seconds(lease_s) / 6).min(PATIENCE))
 }

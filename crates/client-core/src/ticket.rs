@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::outcome::{Lost, ReleaseOutcome};
-use crate::time::{Instant, seconds};
+use crate::time::{Instant, seconds, whole_seconds};
 
 /// A ticket that the program took, or the rest of one whose release is not answered yet.
 #[derive(Debug)]
@@ -19,12 +19,12 @@ pub(crate) struct Ticket {
     pub(crate) surely_ended: Instant,
     pub(crate) lost: Option<Lost>,
     pub(crate) keep_alive: Option<KeepAlive>,
-    /// From where the next third of the lease counts: the sending of the latest request that was confirmed.
+    /// From where the time to the next extend counts: the sending of the latest request that was confirmed.
     pub(crate) confirmed: Instant,
     /// The extends that are not answered yet.
     pub(crate) extends: Vec<u64>,
     pub(crate) release: Releasing,
-    /// Whether the program still has it.
+    /// Whether the program still has it; if not, it is lost too.
     pub(crate) in_use: bool,
     pub(crate) timer: Option<Instant>,
 }
@@ -34,7 +34,7 @@ pub(crate) struct Ticket {
 pub(crate) struct KeepAlive {
     /// When the next extend is sent.
     pub(crate) next: Instant,
-    /// When the last one may be sent, at the latest.
+    /// When it ends, if ever.
     pub(crate) until: Option<Instant>,
     /// The extend under way.
     pub(crate) extend: Option<u64>,
@@ -61,9 +61,11 @@ pub struct TicketView {
 }
 
 impl Ticket {
-    /// The time between two extends of keep-alive.
-    pub(crate) fn renewal(&self) -> Duration {
-        seconds(self.lease_s) / 3
+    /// When keep-alive extends next: a third of the lease after the latest confirmation. Half of what is left comes
+    /// first where that is less, after an extend to a short lease or with a great margin.
+    pub(crate) fn renew_at(&self) -> Instant {
+        let left = self.valid_until.since(self.confirmed);
+        self.confirmed + (seconds(self.lease_s) / 3).min(left / 2)
     }
 
     /// The time from a failed extend to the next try.
@@ -71,9 +73,21 @@ impl Ticket {
         seconds(self.lease_s) / 6
     }
 
+    /// The lease that keep-alive asks for at `now`; `None` when the present lease reaches to its end.
+    pub(crate) fn keep_alive_lease_s(&self, now: Instant, until: Option<Instant>) -> Option<u8> {
+        match until {
+            None => Some(self.lease_s),
+            Some(until) if until <= self.valid_until => None,
+            Some(until) => {
+                let left_s = whole_seconds(until.since(now)).unwrap_or(u8::MAX);
+                Some(left_s.min(self.lease_s))
+            }
+        }
+    }
+
     /// When something is due next.
     pub(crate) fn due(&self) -> Option<Instant> {
-        if self.lost.is_some() || !self.in_use {
+        if self.lost.is_some() {
             return None;
         }
         match self.keep_alive {

@@ -45,15 +45,15 @@ impl Core {
             .map(|ticket| TicketView { valid_until: ticket.valid_until, lost: ticket.lost })
     }
 
-    /// Extends the ticket by itself from now on, at each third of its lease; with `max`, for so long at most. Replaces
-    /// what was set before.
+    /// Extends the ticket by itself from now on, at each third of its lease; with `max`, to no later than that from
+    /// now, rounded up to a second. Replaces what was set before.
     pub fn keep_alive(&mut self, now: Instant, id: u64, max: Option<Duration>) {
         self.expire(now, id);
         let Some(ticket) = self.tickets.get_mut(&id).filter(|ticket| ticket.lost.is_none()) else {
             return;
         };
         ticket.keep_alive = Some(KeepAlive {
-            next: ticket.confirmed + ticket.renewal(),
+            next: ticket.renew_at(),
             until: max.map(|max| now + max),
             extend: ticket.keep_alive.and_then(|keep_alive| keep_alive.extend),
         });
@@ -64,14 +64,15 @@ impl Core {
     pub fn extend_ticket(&mut self, now: Instant, id: u64, lease: Duration) -> Result<u64, ExtendError> {
         let lease_s = lease_seconds(lease)?;
         self.expire(now, id);
-        match self.tickets.get(&id).and_then(|ticket| ticket.lost) {
-            Some(lost) => Err(ExtendError::Lost(lost)),
-            None => {
-                let op = self.start_extend(id, lease_s, true);
-                self.settle(now);
-                op.ok_or(ExtendError::Lost(Lost::Expired))
-            }
+        if let Some(lost) = self.tickets.get(&id).and_then(|ticket| ticket.lost) {
+            return Err(ExtendError::Lost(lost));
         }
+        if self.ops.len() >= self.max_open {
+            return Err(ExtendError::Unsent(UnsentCause::QueueFull));
+        }
+        let op = self.start_extend(id, lease_s, true);
+        self.settle(now);
+        op.ok_or(ExtendError::Lost(Lost::Ended))
     }
 
     /// Ends a ticket by releasing it; gives the id of the result. Bounded by the end of its lease.
@@ -102,7 +103,7 @@ impl Core {
     fn end_use(&mut self, now: Instant, id: u64, watched: bool) -> Option<u64> {
         self.end_extends(now, id, Lost::Ended);
         let ticket = self.tickets.get_mut(&id)?;
-        let sure_until = ticket.lost.is_none().then_some(ticket.valid_until);
+        let sure_until = Some(ticket.valid_until);
         ticket.in_use = false;
         ticket.keep_alive = None;
         if ticket.lost.is_none() {
@@ -114,7 +115,7 @@ impl Core {
             Releasing::No => self.start_release(id, sure_until, watched),
             Releasing::Running(running) => {
                 if let Some(op) = self.ops.get_mut(&running) {
-                    op.watched = watched;
+                    op.watched |= watched;
                 }
                 Some(running)
             }
@@ -153,10 +154,7 @@ impl Core {
         if let Some(KeepAlive { next, until, extend: None }) = ticket.keep_alive
             && next <= now
         {
-            let lease_s = match until {
-                None => Some(ticket.lease_s),
-                Some(until) => lease_seconds(until.since(now)).ok().map(|left| left.min(ticket.lease_s)),
-            };
+            let lease_s = ticket.keep_alive_lease_s(now, until);
             let extend = lease_s.and_then(|lease_s| self.start_extend(id, lease_s, false));
             if let Some(ticket) = self.tickets.get_mut(&id) {
                 ticket.keep_alive = extend.map(|op| KeepAlive { next, until, extend: Some(op) });
@@ -201,7 +199,7 @@ impl Core {
             }
             OpResult::Extend(result) => {
                 ticket.extends.retain(|&other| other != op);
-                let (renewed, retry) = (ticket.confirmed + ticket.renewal(), now + ticket.retry());
+                let (renewed, retry) = (ticket.renew_at(), now + ticket.retry());
                 if let Some(keep_alive) = &mut ticket.keep_alive
                     && keep_alive.extend == Some(op)
                 {
@@ -232,20 +230,20 @@ impl Core {
         let Some(ticket) = self.tickets.get_mut(&id) else {
             return;
         };
-        if ticket.lost.is_some() || !ticket.in_use {
+        if ticket.lost.is_some() {
             return;
         }
         ticket.lost = Some(why);
         ticket.keep_alive = None;
-        if why == Lost::ServerChanged {
-            // There is nobody left to release it to.
-            ticket.release = Releasing::Done(ReleaseOutcome::Unsent(UnsentCause::OtherServer));
-        }
+        let sure_until = (why != Lost::NotHeld).then_some(ticket.valid_until);
         self.end_extends(now, id, why);
         self.arm_ticket(id);
         self.outputs.push_back(Output::Lost(id));
         if why != Lost::ServerChanged {
-            self.start_release(id, None, false);
+            self.start_release(id, sure_until, false);
+        } else if let Some(ticket) = self.tickets.get_mut(&id) {
+            // There is nobody left to release it to.
+            ticket.release = Releasing::Done(ReleaseOutcome::Unsent(UnsentCause::OtherServer));
         }
     }
 

@@ -46,7 +46,7 @@ impl Timers {
         self.due.pop_first().map(|(_, timer)| timer)
     }
 
-    #[cfg(test)]
+    /// How many are armed.
     pub(crate) fn len(&self) -> usize {
         self.due.len()
     }

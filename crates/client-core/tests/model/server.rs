@@ -1,16 +1,44 @@
-//! A small honest server: one queue for each key, time handed in, answers appended to each session's output.
+//! A small server: one queue for each key, time handed in, answers appended to each session's output. It keeps the
+//! protocol, except for the whims that a history asks for, and its clock may run at another rate than the client's.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use lockstead_client_core::{Instant, SessionId};
 use lockstead_proto::{
-    Acquire, Acquired, Answer, BusyReason, Extended, KeyState, NotHeld, Pong, Released, Request, State,
-    Timeout, Welcome,
+    Acquire, Acquired, Answer, Busy, BusyReason, Cancel, ErrorAnswer, ErrorCode, Extend, Extended, Hello,
+    KeyState, NotHeld, Pong, Query, Release, Released, Request, State, Timeout, Welcome,
 };
+
+use crate::steps::Greeting;
 
 /// More waiters for one key are told busy.
 const QUEUE: usize = 3;
+
+/// Tokens of different servers differ, so that one that reaches the wrong server is seen.
+const TOKENS: u64 = 1_000_000;
+
+/// How fast the server's clock runs, by the client's: at the bounds that the contract assumes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    Slow,
+    Even,
+    Fast,
+}
+
+impl Pace {
+    /// How long `span` of the server's time is by the client's clock.
+    fn lasts(self, span: Duration) -> Duration {
+        let per_mille = [999, 1_000, 1_001][self as usize];
+        Duration::from_nanos((span.as_nanos() * 1_000 / per_mille) as u64)
+    }
+
+    /// How much time passes for the server in `span` of the client's.
+    fn passes(self, span: Duration) -> Duration {
+        let per_mille = [999, 1_000, 1_001][self as usize];
+        Duration::from_nanos((span.as_nanos() * per_mille / 1_000) as u64)
+    }
+}
 
 #[derive(Debug, Default)]
 struct Key {
@@ -38,79 +66,82 @@ pub struct Grant {
     pub released: bool,
 }
 
-#[derive(Debug, Default)]
+/// How an attempt ended without a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    Timeout,
+    Busy(BusyReason),
+    Rejected,
+}
+
+#[derive(Debug)]
 pub struct Server {
+    /// The text of its welcome.
+    pub names_itself: &'static str,
+    pace: Pace,
+    pub greeting: Greeting,
+    pub failing: bool,
+    pub lie: bool,
+    pub reject: bool,
     keys: BTreeMap<String, Key>,
     pub grants: BTreeMap<u64, Grant>,
     last_token: u64,
     /// What is to be sent, in order.
     pub output: Vec<(SessionId, Vec<u8>)>,
-    /// The owners that were answered `T` or `B`.
-    pub refused: BTreeMap<u64, &'static str>,
+    /// The owners that were answered without a grant.
+    refused: BTreeSet<u64>,
 }
 
 impl Server {
+    pub fn new(number: u64, names_itself: &'static str, pace: Pace) -> Self {
+        Self {
+            names_itself,
+            pace,
+            greeting: Greeting::Welcome,
+            failing: false,
+            lie: false,
+            reject: false,
+            keys: BTreeMap::new(),
+            grants: BTreeMap::new(),
+            last_token: number * TOKENS,
+            output: Vec::new(),
+            refused: BTreeSet::new(),
+        }
+    }
+
     pub fn request(&mut self, now: Instant, session: SessionId, request: Request<'_>) {
         self.advance(now);
         match request {
             Request::Acquire(acquire) => self.acquire(now, session, &acquire),
-            Request::Release(release) => {
-                let answer = match self.held(release.key, release.token) {
-                    false => Answer::NotHeld(NotHeld { token: release.token }),
-                    true => {
-                        self.free(now, release.token, true);
-                        Answer::Released(Released { token: release.token })
-                    }
-                };
-                self.answer(session, answer);
-            }
-            Request::Extend(extend) => {
-                let (token, lease_s) = (extend.token, extend.lease_s);
-                if self.held(extend.key, token) {
-                    let grant = self.grants.get_mut(&token).unwrap();
-                    grant.ends = grant.ends.max(lease_end(now, lease_s));
-                    self.answer(session, Answer::Extended(Extended { token, lease_s }));
-                } else {
-                    self.answer(session, Answer::NotHeld(NotHeld { token }));
-                }
-            }
-            Request::Cancel(cancel) => {
-                let Some(key) = self.keys.get_mut(cancel.key) else {
-                    return;
-                };
-                let place = key.queue.iter().position(|w| w.session == session && w.owner == cancel.owner);
-                if let Some(at) = place {
-                    key.queue.remove(at);
-                    self.refuse(session, cancel.owner, "timeout");
-                }
-            }
-            Request::Query(query) => {
-                let state = State { id: query.id, state: KeyState::Free, remaining_ms: 0, waiters: 0 };
-                self.answer(session, Answer::State(state));
-            }
+            Request::Release(release) => self.release(now, session, &release),
+            Request::Extend(extend) => self.extend(now, session, &extend),
+            Request::Cancel(cancel) => self.cancel(session, &cancel),
+            Request::Query(query) => self.query(session, &query),
             Request::Ping(ping) => self.answer(session, Answer::Pong(Pong { id: ping.id })),
-            Request::Hello(hello) => {
-                let (version, id) = (hello.version, hello.id);
-                self.answer(session, Answer::Welcome(Welcome { version, id, text: "id=a" }));
-            }
+            Request::Hello(hello) => self.greet(session, &hello),
         }
     }
 
     fn acquire(&mut self, now: Instant, session: SessionId, acquire: &Acquire<'_>) {
+        let wait = Duration::from_secs(acquire.wait_s.into()) + Duration::from_millis(1);
         let waiter = Waiter {
             session,
             owner: acquire.owner,
             lease_s: acquire.lease_s,
             read: now,
-            ends: now + Duration::from_secs(acquire.wait_s.into()) + Duration::from_millis(1),
+            ends: now + self.pace.lasts(wait),
         };
         let key = self.keys.entry(acquire.key.to_owned()).or_default();
-        if key.holder.is_none() {
+        if std::mem::take(&mut self.reject) {
+            self.refuse(session, acquire.owner, Refusal::Rejected);
+        } else if self.failing {
+            self.refuse(session, acquire.owner, Refusal::Busy(BusyReason::NotDurable));
+        } else if key.holder.is_none() {
             self.grant(now, acquire.key, &waiter);
         } else if acquire.wait_s == 0 {
-            self.refuse(session, acquire.owner, "timeout");
+            self.refuse(session, acquire.owner, Refusal::Timeout);
         } else if key.queue.len() >= QUEUE {
-            self.refuse(session, acquire.owner, "busy");
+            self.refuse(session, acquire.owner, Refusal::Busy(BusyReason::KeyQueueFull));
         } else {
             key.queue.push_back(waiter);
         }
@@ -120,28 +151,78 @@ impl Server {
         self.last_token += 1;
         let token = self.last_token;
         self.keys.get_mut(key).unwrap().holder = Some(token);
-        let grant = Grant {
-            owner: waiter.owner,
-            key: key.to_owned(),
-            ends: lease_end(now, waiter.lease_s),
-            released: false,
-        };
+        let ends = self.lease_end(now, waiter.lease_s);
+        let grant = Grant { owner: waiter.owner, key: key.to_owned(), ends, released: false };
         self.grants.insert(token, grant);
-        let waited = now.since(waiter.read).saturating_sub(Duration::from_millis(1));
-        let acquired = Acquired {
-            owner: waiter.owner,
-            token,
-            lease_s: waiter.lease_s,
-            waited_ms: waited.as_millis() as u32,
-        };
+        let waited = self.pace.passes(now.since(waiter.read)).saturating_sub(Duration::from_millis(1));
+        let waited_ms = if std::mem::take(&mut self.lie) { u32::MAX / 4 } else { waited.as_millis() as u32 };
+        let acquired = Acquired { owner: waiter.owner, token, lease_s: waiter.lease_s, waited_ms };
         self.answer(waiter.session, Answer::Acquired(acquired));
     }
 
-    fn refuse(&mut self, session: SessionId, owner: u64, how: &'static str) {
-        assert!(self.refused.insert(owner, how).is_none());
+    fn lease_end(&self, now: Instant, lease_s: u8) -> Instant {
+        now + self.pace.lasts(Duration::from_secs(lease_s.into()) + Duration::from_millis(1))
+    }
+
+    fn release(&mut self, now: Instant, session: SessionId, release: &Release<'_>) {
+        let token = release.token;
+        if self.held(release.key, token) {
+            self.free(now, token, true);
+            self.answer(session, Answer::Released(Released { token }));
+        } else {
+            self.answer(session, Answer::NotHeld(NotHeld { token }));
+        }
+    }
+
+    fn extend(&mut self, now: Instant, session: SessionId, extend: &Extend<'_>) {
+        let (token, lease_s) = (extend.token, extend.lease_s);
+        if !self.held(extend.key, token) {
+            self.answer(session, Answer::NotHeld(NotHeld { token }));
+        } else if self.failing {
+            let code = ErrorCode::NotDurable;
+            self.answer(session, Answer::Error(ErrorAnswer { code, id: token, text: "" }));
+        } else {
+            let ends = self.lease_end(now, lease_s);
+            let grant = self.grants.get_mut(&token).unwrap();
+            grant.ends = grant.ends.max(ends);
+            self.answer(session, Answer::Extended(Extended { token, lease_s }));
+        }
+    }
+
+    fn cancel(&mut self, session: SessionId, cancel: &Cancel<'_>) {
+        let Some(key) = self.keys.get_mut(cancel.key) else {
+            return;
+        };
+        let place = key.queue.iter().position(|w| w.session == session && w.owner == cancel.owner);
+        if let Some(at) = place {
+            key.queue.remove(at);
+            self.refuse(session, cancel.owner, Refusal::Timeout);
+        }
+    }
+
+    fn query(&mut self, session: SessionId, query: &Query<'_>) {
+        let state = State { id: query.id, state: KeyState::Free, remaining_ms: 0, waiters: 0 };
+        self.answer(session, Answer::State(state));
+    }
+
+    fn greet(&mut self, session: SessionId, hello: &Hello<'_>) {
+        let (id, text) = (hello.id, self.names_itself);
+        match self.greeting {
+            Greeting::Welcome => self.answer(session, Answer::Welcome(Welcome { version: 1, id, text })),
+            Greeting::OldVersion => self.answer(session, Answer::Welcome(Welcome { version: 0, id, text })),
+            Greeting::Refuse(code) => self.answer(session, Answer::Error(ErrorAnswer { code, id, text: "" })),
+            Greeting::Silence => {}
+        }
+    }
+
+    fn refuse(&mut self, session: SessionId, owner: u64, how: Refusal) {
+        assert!(self.refused.insert(owner), "an attempt is answered once");
         let answer = match how {
-            "timeout" => Answer::Timeout(Timeout { owner }),
-            _ => Answer::Busy(lockstead_proto::Busy { owner, reason: BusyReason::KeyQueueFull }),
+            Refusal::Timeout => Answer::Timeout(Timeout { owner }),
+            Refusal::Busy(reason) => Answer::Busy(Busy { owner, reason }),
+            Refusal::Rejected => {
+                Answer::Error(ErrorAnswer { code: ErrorCode::Forbidden, id: owner, text: "" })
+            }
         };
         self.answer(session, answer);
     }
@@ -159,22 +240,14 @@ impl Server {
     /// Lets everything happen that is due, in time order.
     pub fn advance(&mut self, now: Instant) {
         loop {
-            let leases = self
-                .keys
-                .values()
-                .filter_map(|key| key.holder)
-                .map(|token| (self.grants[&token].ends, Some(token)));
+            let held = self.keys.values().filter_map(|key| key.holder);
+            let leases = held.map(|token| (self.grants[&token].ends, Some(token)));
             let waits = self.keys.values().flat_map(|key| &key.queue).map(|waiter| (waiter.ends, None));
-            let Some((at, token)) = leases.chain(waits).min_by_key(|&(at, token)| (at, token.is_none()))
-            else {
-                return;
-            };
-            if at > now {
-                return;
-            }
-            match token {
-                Some(token) => self.free(at, token, false),
-                None => self.end_wait(at),
+            let due = leases.chain(waits).min_by_key(|&(at, token)| (at, token.is_none()));
+            match due {
+                Some((at, Some(token))) if at <= now => self.free(at, token, false),
+                Some((at, None)) if at <= now => self.end_wait(at),
+                _ => return,
             }
         }
     }
@@ -192,11 +265,22 @@ impl Server {
     }
 
     fn end_wait(&mut self, now: Instant) {
-        let key =
-            self.keys.values_mut().find(|key| key.queue.iter().any(|waiter| waiter.ends == now)).unwrap();
+        let mut keys = self.keys.values_mut();
+        let key = keys.find(|key| key.queue.iter().any(|waiter| waiter.ends == now)).unwrap();
         let at = key.queue.iter().position(|waiter| waiter.ends == now).unwrap();
         let waiter = key.queue.remove(at).unwrap();
-        self.refuse(waiter.session, waiter.owner, "timeout");
+        self.refuse(waiter.session, waiter.owner, Refusal::Timeout);
+    }
+
+    /// Grants fail from now on, and every waiter is told so; or it is over.
+    pub fn fail(&mut self, failing: bool) {
+        self.failing = failing;
+        if failing {
+            let queues = self.keys.values_mut().map(|key| std::mem::take(&mut key.queue));
+            for waiter in queues.flatten().collect::<Vec<_>>() {
+                self.refuse(waiter.session, waiter.owner, Refusal::Busy(BusyReason::NotDurable));
+            }
+        }
     }
 
     /// The session is closed: its waiters leave.
@@ -206,8 +290,4 @@ impl Server {
             key.queue.retain(|waiter| waiter.session != session);
         }
     }
-}
-
-fn lease_end(now: Instant, lease_s: u8) -> Instant {
-    now + Duration::from_secs(lease_s.into()) + Duration::from_millis(1)
 }

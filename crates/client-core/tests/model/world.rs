@@ -1,351 +1,217 @@
-//! The core, the network and the assertions.
+//! The core, the program that uses it, the servers and the network between them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use lockstead_client_core::{
-    AcquireError, Config, Core, Counts, Fault, Instant, Margin, Output, SessionId, Transmit,
-};
-use lockstead_proto::{Answer, Request, Timeout, decode_answer, decode_request};
+use lockstead_client_core::{Config, Core, Counts, Instant, Margin, Output, SessionId, Transmit};
+use lockstead_proto::{Request, decode_request};
 
-use crate::server::Server;
+use crate::canary::Planted;
+use crate::reference::{Reference, Then};
+use crate::server::{Pace, Server};
 use crate::steps::Step;
+use crate::wire::Wire;
 
-/// One connection and what is under way on it.
-#[derive(Debug, Default)]
-struct Wire {
-    connected: bool,
-    welcomed: bool,
-    room: usize,
-    /// Everything that the kernel accepted.
-    accepted: Vec<u8>,
-    /// How much of it the server has read.
-    read: usize,
-    /// Everything that the server sent.
-    answers: Vec<u8>,
-    /// How much of it has reached the client.
-    delivered: usize,
-    /// How much of that is whole answers.
-    parsed: usize,
-    /// The client has closed it, or it broke.
-    closed: bool,
-}
+/// No input makes the core do more than this.
+const ENOUGH: u32 = 2_000;
 
-/// What the reference knows of a call.
-#[derive(Debug)]
-struct Call {
-    wait_ms: u16,
-    start: Instant,
-    deadline: Instant,
-    lease_s: u8,
-    /// The session on which a byte of it may have left.
-    sent: Option<SessionId>,
-    ready: bool,
-    over: bool,
+/// What differs from history to history.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    /// The transport takes all of an offer or nothing, as a layer such as TLS does.
+    pub whole_writes: bool,
+    pub pace: Pace,
+    pub seeds: [u64; 2],
+    pub max_open: usize,
 }
 
 pub struct World {
-    core: Core,
-    now: Instant,
-    whole_writes: bool,
-    server: Server,
-    wires: BTreeMap<SessionId, Wire>,
-    calls: BTreeMap<u64, Call>,
-    /// Token of each ticket that was delivered, by its name in the core.
-    tickets: BTreeMap<u64, u64>,
-    /// Tickets that the program still has.
-    in_use: BTreeSet<u64>,
-    delivered: BTreeSet<u64>,
-    released: BTreeSet<u64>,
-    /// The tokens whose grant has reached the client.
-    read: BTreeSet<u64>,
-    asked: BTreeSet<u64>,
-    strays: usize,
-    faults: usize,
+    pub core: Core,
+    pub now: Instant,
+    pub setup: Setup,
+    pub planted: Option<Planted>,
+    pub servers: Vec<Server>,
+    /// Where each address leads to.
+    pub leads_to: [usize; 2],
+    pub wires: BTreeMap<SessionId, Wire>,
+    pub reference: Reference,
+    /// Tickets that the program has, by their name in the core, with their token.
+    pub in_use: BTreeMap<u64, u64>,
+    /// Tickets whose loss was told.
+    pub lost: BTreeSet<u64>,
+    /// Requests whose result the program waits for, with the token that they name.
+    pub asked: BTreeMap<u64, Option<u64>>,
+    pub left: Vec<u64>,
+    /// What the core wants done.
+    outputs: VecDeque<Output>,
 }
 
 impl World {
-    pub fn new(whole_writes: bool) -> Self {
+    pub fn new(setup: Setup, planted: Option<Planted>) -> Self {
         let config = Config {
             addresses: 2,
-            hello_text: String::new(),
+            hello_text: "name=model".into(),
             answer_allowance: Config::ANSWER_ALLOWANCE,
-            margin: Margin::DEFAULT,
-            max_open: 1_000,
-            seeds: [1, 2],
+            // Nothing is added to what the contract takes off for the clocks alone.
+            margin: Margin { percent: 0, least: Duration::ZERO },
+            max_open: setup.max_open,
+            seeds: setup.seeds,
         };
+        let server = |number, named| Server::new(number, named, setup.pace);
         Self {
             core: Core::new(config),
             now: Instant::from_nanos(5_000_000_000),
-            whole_writes,
-            server: Server::default(),
+            setup,
+            planted,
+            servers: vec![server(1, "id=a"), server(2, "id=b"), server(3, "server=unnamed")],
+            leads_to: [0, 0],
             wires: BTreeMap::new(),
-            calls: BTreeMap::new(),
-            tickets: BTreeMap::new(),
-            in_use: BTreeSet::new(),
-            delivered: BTreeSet::new(),
-            released: BTreeSet::new(),
-            read: BTreeSet::new(),
-            asked: BTreeSet::new(),
-            strays: 0,
-            faults: 0,
+            reference: Reference::default(),
+            in_use: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            asked: BTreeMap::new(),
+            left: Vec::new(),
+            outputs: VecDeque::new(),
         }
     }
 
     pub fn step(&mut self, step: &Step) {
-        match *step {
-            Step::Acquire { key, wait_ms, lease_s } => self.acquire(key, wait_ms, lease_s),
-            Step::Take(at) => self.with_call(at, Self::take),
-            Step::Cancel(at) => self.with_call(at, Self::cancel),
-            Step::Release(at) => self.with_ticket(at, |world, ticket| {
-                world.in_use.remove(&ticket);
-                world.asked.extend(world.core.release_ticket(world.now, ticket));
-            }),
-            Step::Drop(at) => self.with_ticket(at, |world, ticket| {
-                world.in_use.remove(&ticket);
-                world.core.drop_ticket(world.now, ticket);
-            }),
-            Step::Leave(at) => self.with_ticket(at, |world, ticket| {
-                world.in_use.remove(&ticket);
-                world.core.leave_ticket(world.now, ticket);
-            }),
-            Step::Extend { ticket, lease_s } => self.with_ticket(ticket, |world, ticket| {
-                let lease = Duration::from_secs(lease_s.into());
-                world.asked.extend(world.core.extend_ticket(world.now, ticket, lease));
-            }),
-            Step::KeepAlive { ticket, max_s } => self.with_ticket(ticket, |world, ticket| {
-                world.core.keep_alive(world.now, ticket, max_s.map(|s| Duration::from_secs(s.into())));
-            }),
-            Step::Ping => {
-                self.asked.insert(self.core.ping(self.now));
-            }
-            Step::Query(key) => self.asked.extend(self.core.query(self.now, &name(key))),
-            Step::Connect(at) => self.with_wire(at, Self::connect),
-            Step::Room { session, bytes } => {
-                self.with_wire(session, |world, id| world.wire(id).room += usize::from(bytes))
-            }
-            Step::ToServer { session, bytes } => {
-                self.with_wire(session, |world, id| world.serve(id, bytes.into()))
-            }
-            Step::ToClient { session, bytes } => {
-                self.with_wire(session, |world, id| world.deliver(id, bytes.into()))
-            }
-            Step::Cut(at) => self.with_wire(at, Self::cut),
-            Step::Stray { session, call } => self.with_wire(session, |world, id| world.stray(id, call)),
+        match step {
+            Step::Program(deed) => self.program(deed),
+            Step::Network(event) => self.network(event),
+            Step::Server(whim) => self.whim(*whim),
             Step::Flow => self.flow(),
-            Step::Pass(ms) => self.pass(Duration::from_millis(ms.into())),
+            Step::Pass(ms) => self.pass(Duration::from_millis((*ms).into())),
+            Step::Sleep(ms) => self.now = self.now + Duration::from_millis((*ms).into()),
+            Step::ToNextDue => self.now = self.now.max(self.core.next_wakeup().unwrap_or(self.now)),
         }
-        self.run();
-        self.check_tickets();
-        self.check_grants();
-    }
-
-    fn acquire(&mut self, key: u8, wait_ms: u16, lease_s: u8) {
-        let (wait, lease) = (Duration::from_millis(wait_ms.into()), Duration::from_secs(lease_s.into()));
-        let owner = self.core.acquire(self.now, &name(key), wait, lease).unwrap();
-        let seconds = u64::from(wait_ms).div_ceil(1_000);
-        let allowed = if wait_ms == 0 { 5 } else { seconds + 2 };
-        let call = Call {
-            wait_ms,
-            start: self.now,
-            deadline: self.now + Duration::from_secs(allowed),
-            lease_s,
-            sent: None,
-            ready: false,
-            over: false,
-        };
-        assert!(self.calls.insert(owner, call).is_none(), "a fresh owner for each call");
-    }
-
-    fn take(&mut self, owner: u64) {
-        let Some(outcome) = self.core.take(self.now, owner) else {
-            return;
-        };
-        let sent = self.calls[&owner].sent;
-        let call = self.calls.get_mut(&owner).unwrap();
-        assert!(!call.over, "every call ends exactly once");
-        call.over = true;
-        match outcome {
-            Ok(ticket) => {
-                assert!(self.now < call.deadline, "no ticket after the deadline");
-                let facts = self.core.ticket_facts(ticket).unwrap();
-                assert_eq!(self.server.grants[&facts.token].owner, owner, "no cross-talk");
-                assert!(self.delivered.insert(facts.token), "a token is delivered once");
-                let until = self.core.ticket(self.now, ticket).unwrap().valid_until;
-                assert!(self.now < until, "no ticket past its lease");
-                let lease = Duration::from_secs(self.calls[&owner].lease_s.into());
-                assert!(until < self.now + lease);
-                self.tickets.insert(ticket, facts.token);
-                self.in_use.insert(ticket);
-            }
-            Err(AcquireError::Unsent(_)) => assert_eq!(sent, None, "unsent means that no byte has left"),
-            Err(AcquireError::Timeout) => assert_eq!(self.server.refused.get(&owner), Some(&"timeout")),
-            Err(AcquireError::Busy(_)) => assert_eq!(self.server.refused.get(&owner), Some(&"busy")),
-            Err(AcquireError::Indeterminate(_)) => assert!(sent.is_some(), "indeterminate means sent"),
-            Err(other) => panic!("{other:?}"),
-        }
-    }
-
-    fn cancel(&mut self, owner: u64) {
-        self.core.cancel(self.now, owner);
-        self.calls.get_mut(&owner).unwrap().over = true;
-    }
-
-    fn connect(&mut self, id: SessionId) {
-        if !self.wires[&id].connected {
-            self.wire(id).connected = true;
-            self.core.connected(self.now, id);
-        }
-    }
-
-    fn serve(&mut self, id: SessionId, bytes: usize) {
-        let wire = self.wires.get_mut(&id).unwrap();
-        let end = (wire.read + bytes).min(wire.accepted.len());
-        while let Some((request, used)) = decode_request(&wire.accepted[wire.read..end]).unwrap() {
-            wire.read += used;
-            self.server.request(self.now, id, request);
-        }
-        self.collect();
-    }
-
-    /// What the server sent is on its way; what it sends to a closed session goes nowhere.
-    fn collect(&mut self) {
-        for (session, bytes) in std::mem::take(&mut self.server.output) {
-            self.wire(session).answers.extend(bytes);
-        }
-    }
-
-    fn deliver(&mut self, id: SessionId, bytes: usize) {
-        let wire = self.wires.get_mut(&id).unwrap();
-        assert!(!wire.closed, "a closed connection is not read");
-        let end = (wire.delivered + bytes).min(wire.answers.len());
-        let bytes = wire.answers[wire.delivered..end].to_vec();
-        wire.delivered = end;
-        if !bytes.is_empty() {
-            wire.welcomed = true;
-            while let Some((answer, used)) = decode_answer(&wire.answers[wire.parsed..end]).unwrap() {
-                wire.parsed += used;
-                if let Answer::Acquired(acquired) = answer {
-                    self.read.insert(acquired.token);
-                }
-            }
-            self.core.received(self.now, id, &bytes);
-        }
-    }
-
-    fn cut(&mut self, id: SessionId) {
-        self.close(id);
-        self.core.closed(self.now, id);
-    }
-
-    /// The server notices at once; whether it does makes no difference to the client.
-    fn close(&mut self, id: SessionId) {
-        self.wire(id).closed = true;
-        self.server.close(self.now, id);
-        self.collect();
-    }
-
-    fn stray(&mut self, id: SessionId, call: u8) {
-        let wire = &self.wires[&id];
-        let whole = wire.delivered == wire.answers.len();
-        let owners: Vec<u64> = self.calls.keys().copied().collect();
-        let Some(&owner) = owners.get(usize::from(call) % owners.len().max(1)) else {
-            return;
-        };
-        if whole && wire.welcomed && self.calls[&owner].sent != Some(id) {
-            Answer::Timeout(Timeout { owner }).encode(&mut self.wire(id).answers);
-            self.strays += 1;
-            self.deliver(id, usize::MAX / 2);
+        self.advance_servers();
+        if !matches!(step, Step::Sleep(_) | Step::ToNextDue) {
+            self.pass(Duration::ZERO);
+            self.check();
         }
     }
 
     /// Everything moves, and what is ready is taken.
-    fn flow(&mut self) {
+    pub fn flow(&mut self) {
         for _ in 0..4 {
             for id in self.open() {
                 self.wire(id).room += 10_000;
                 self.connect(id);
                 self.run();
-                self.serve(id, 100_000);
+                self.serve(id, usize::MAX);
                 if !self.wires[&id].closed {
-                    self.deliver(id, 100_000);
+                    self.deliver(id, usize::MAX);
                 }
                 self.run();
             }
         }
-        let ready: Vec<u64> =
-            self.calls.iter().filter(|(_, c)| c.ready && !c.over).map(|(&o, _)| o).collect();
-        for owner in ready {
+        let ready = self.reference.calls.iter().filter(|(_, call)| call.ready && !call.over);
+        for owner in ready.map(|(&owner, _)| owner).collect::<Vec<_>>() {
             self.take(owner);
         }
     }
 
-    fn pass(&mut self, span: Duration) {
+    /// Lets time pass, and everything that is due happen at its own instant.
+    pub fn pass(&mut self, span: Duration) {
         let end = self.now + span;
+        let mut wakeups = 0;
+        self.run();
         while let Some(due) = self.core.next_wakeup().filter(|&due| due <= end) {
+            wakeups = if due > self.now { 0 } else { wakeups + 1 };
+            assert!(wakeups < ENOUGH, "the same instant is due again and again");
             self.now = self.now.max(due);
-            self.server.advance(self.now);
-            self.collect();
+            self.advance_servers();
+            if self.planted == Some(Planted::NeverTicks) {
+                break;
+            }
             self.core.tick(self.now);
             self.run();
-            self.check_deadlines();
-            self.check_grants();
         }
         self.now = end;
-        self.server.advance(end);
-        self.collect();
-        self.check_deadlines();
+        self.advance_servers();
+        self.check();
     }
 
-    fn run(&mut self) {
-        loop {
-            while let Some(output) = self.core.poll_output() {
+    fn advance_servers(&mut self) {
+        let now = self.now;
+        for server in &mut self.servers {
+            server.advance(now);
+        }
+        self.collect();
+    }
+
+    /// Does what the core asks for, and offers each connection what is to be sent, until nothing moves.
+    pub fn run(&mut self) {
+        for _ in 0..ENOUGH {
+            let mut moved = false;
+            while let Some(output) = self.next_output() {
+                moved = true;
                 self.output(output);
             }
-            let moved = self.open().into_iter().any(|id| self.transmit(id));
-            if !moved && !self.core.has_output() {
+            for id in self.open() {
+                moved |= self.transmit(id);
+            }
+            if !moved {
+                assert!(!self.core.has_output());
                 return;
             }
         }
+        panic!("the core never comes to rest");
+    }
+
+    fn next_output(&mut self) -> Option<Output> {
+        self.outputs.extend(std::iter::from_fn(|| self.core.poll_output()));
+        self.outputs.pop_front()
+    }
+
+    /// Whether the core has closed a session already, so that what is read from it makes no difference any more.
+    fn closing(&self, session: SessionId) -> bool {
+        let closes = |output: &Output| matches!(output, Output::Close { session: id, .. } if *id == session);
+        self.wires[&session].closed || self.outputs.iter().any(closes)
     }
 
     fn output(&mut self, output: Output) {
         match output {
-            Output::Connect { session, .. } => {
-                self.wires.insert(session, Wire::default());
+            Output::Connect { session, address } => {
+                self.wires.insert(session, Wire { address, ..Wire::default() });
                 assert!(self.open().len() <= 4, "at most four sessions");
             }
             Output::Close { session, .. } => self.close(session),
             Output::Look { session } => {
-                self.deliver(session, usize::MAX / 2);
+                if !self.closing(session) {
+                    self.deliver(session, usize::MAX);
+                }
                 self.core.looked(self.now, session);
             }
-            Output::Ready(id) => {
-                if let Some(call) = self.calls.get_mut(&id) {
-                    assert!(!call.over, "nobody waits for a call that was given up");
+            Output::Ready(id) => match self.reference.calls.get_mut(&id) {
+                Some(call) => {
+                    assert!(!call.over, "nobody waits for a call that is over");
                     call.ready = true;
-                } else {
-                    assert!(self.asked.contains(&id));
                 }
-            }
-            Output::Lost(ticket) => assert!(self.tickets.contains_key(&ticket)),
-            Output::Fault(Fault::Stray { .. }) => self.faults += 1,
-            other => panic!("{other:?}"),
+                None => self.result(id),
+            },
+            Output::Lost(ticket) => drop(self.lost.insert(ticket)),
+            Output::Fault(_) => self.reference.faults += 1,
+            Output::Stopped => self.reference.stopped = true,
         }
     }
 
     fn transmit(&mut self, id: SessionId) -> bool {
-        let wire = self.wires.get_mut(&id).unwrap();
-        if !wire.connected {
+        let whole = self.setup.whole_writes;
+        let Some(wire) = self.wires.get_mut(&id).filter(|wire| wire.server.is_some()) else {
             return false;
-        }
+        };
         let before = wire.accepted.len();
         let mut offered = Vec::new();
-        let room = if self.whole_writes && wire.room > 0 { usize::MAX } else { wire.room };
+        let room = if whole && wire.room > 0 { usize::MAX } else { wire.room };
         let result = self.core.transmit(self.now, id, |bytes| {
             offered.extend_from_slice(bytes);
             bytes.len().min(room)
         });
+        if let Some(planted) = self.planted {
+            planted.spoil(&mut offered, before);
+        }
         let accepted = offered.len().min(room);
         wire.room = wire.room.saturating_sub(accepted);
         wire.accepted.extend_from_slice(&offered[..accepted]);
@@ -360,142 +226,178 @@ impl World {
         let accepted = wire.accepted.len();
         let mut stream = wire.accepted[..before].to_vec();
         stream.extend_from_slice(offered);
-        let mut at = 0;
+        let (mut at, mut hello) = (0, wire.hello);
         while let Some((request, used)) = decode_request(&stream[at..]).unwrap() {
-            let fresh = at >= before && at < accepted;
+            if at >= before && at < accepted {
+                if let Request::Hello(frame) = request {
+                    hello = Some(frame.id);
+                }
+                self.reference.sent(self.now, id, wire, request, at == 0);
+            }
             at += used;
-            if fresh {
-                let hello = matches!(request, Request::Hello(_));
-                assert!(hello != (at > used), "hello is the first frame and only that");
-                assert!(hello || wire.welcomed, "nothing before the welcome");
-                check_request(&mut self.calls, &mut self.released, self.now, id, request);
+        }
+        self.wire(id).hello = hello;
+    }
+
+    pub fn connect(&mut self, id: SessionId) {
+        let (now, leads_to) = (self.now, self.leads_to);
+        let wire = self.wire(id);
+        if wire.server.is_none() {
+            wire.server = Some(leads_to[wire.address]);
+            self.core.connected(now, id);
+        }
+    }
+
+    /// The server reads up to `bytes` more.
+    pub fn serve(&mut self, id: SessionId, bytes: usize) {
+        let wire = self.wires.get_mut(&id).unwrap();
+        let end = wire.read.saturating_add(bytes).min(wire.accepted.len());
+        let Some(server) = wire.server.filter(|_| !wire.muted && !wire.dead) else {
+            return;
+        };
+        while let Some((request, used)) = decode_request(&wire.accepted[wire.read..end]).unwrap() {
+            wire.read += used;
+            self.servers[server].request(self.now, id, request);
+        }
+        self.collect();
+    }
+
+    /// What the servers have sent is on its way; what they send to a session that is over goes nowhere.
+    pub fn collect(&mut self) {
+        for server in &mut self.servers {
+            for (session, bytes) in std::mem::take(&mut server.output) {
+                let wire = self.wires.get_mut(&session).unwrap();
+                if !wire.dead {
+                    wire.answers.extend(bytes);
+                }
             }
         }
     }
 
-    /// `valid_until` is never after the server's own end of that token.
-    fn check_tickets(&mut self) {
-        for &ticket in &self.in_use {
-            let view = self.core.ticket(self.now, ticket).unwrap();
-            let grant = &self.server.grants[&self.tickets[&ticket]];
-            assert!(grant.released || view.valid_until < grant.ends, "{view:?} {grant:?}");
-            assert_eq!(view.lost.is_none(), self.now < view.valid_until && view.lost.is_none());
+    /// Up to `bytes` more reach the client.
+    pub fn deliver(&mut self, id: SessionId, bytes: usize) {
+        let wire = self.wires.get_mut(&id).unwrap();
+        assert!(!wire.closed, "a closed connection is not read");
+        if wire.muted {
+            return;
+        }
+        let bytes = wire.deliver(bytes);
+        let mut handed_in = wire.delivered - bytes.len();
+        while !self.wires[&id].closed && handed_in < self.wires[&id].delivered {
+            let then = self.read(id);
+            let wire = &self.wires[&id];
+            let end = if then == Then::Welcomed { wire.parsed } else { wire.delivered };
+            let bytes = wire.answers[handed_in..end].to_vec();
+            handed_in = end;
+            self.core.received(self.now, id, &bytes);
+            if then != Then::Open {
+                self.run();
+            }
+            assert!(then != Then::Closed || self.wires[&id].closed, "the session is of no use any more");
         }
     }
 
-    /// Every call ends at the latest at its deadline.
-    fn check_deadlines(&self) {
-        for (owner, call) in &self.calls {
-            let late = self.now >= call.deadline && !call.ready && !call.over;
-            assert!(!late, "{owner} is still open after its deadline");
+    /// The whole answers among what has reached the client, up to the first that changes the session.
+    fn read(&mut self, id: SessionId) -> Then {
+        let wire = self.wires.get_mut(&id).unwrap();
+        let bytes = wire.answers[..wire.delivered].to_vec();
+        loop {
+            match lockstead_proto::decode_answer(&bytes[wire.parsed..]) {
+                Err(_) => return Then::Closed,
+                Ok(None) => return Then::Open,
+                Ok(Some((answer, used))) => {
+                    wire.parsed += used;
+                    let server = &self.servers[wire.server.unwrap()];
+                    let then = self.reference.read(self.now, id, wire, server, answer);
+                    if then != Then::Open {
+                        return then;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The server notices at once; whether it does makes no difference to the client.
+    pub fn close(&mut self, id: SessionId) {
+        let now = self.now;
+        let wire = self.wire(id);
+        wire.closed = true;
+        if let Some(server) = wire.server {
+            self.servers[server].close(now, id);
+            self.collect();
+        }
+    }
+
+    /// Looks at everything that must always be true.
+    fn check(&mut self) {
+        let waiting = self.core.counts().requests > 0;
+        self.reference.check_deadlines(self.now);
+        self.reference.check_grants(self.now, waiting);
+        self.check_tickets();
+    }
+
+    /// A ticket that is not lost is held at its server, and its `valid_until` is never after the server's own end of
+    /// that token. What is lost was told.
+    fn check_tickets(&mut self) {
+        for (ticket, token) in self.in_use.clone() {
+            let mut view = self.core.ticket(self.now, ticket).unwrap();
+            self.run();
+            if self.planted == Some(Planted::ValidForLonger) {
+                view.valid_until = view.valid_until + Duration::from_millis(20);
+            }
+            let grant = self.grant(token);
+            assert!(grant.released || view.valid_until < grant.ends, "{view:?} {grant:?}");
+            assert_eq!(view.lost.is_some(), self.lost.contains(&ticket), "valid and lost agree");
+            if view.lost.is_none() {
+                assert!(self.now < view.valid_until && !grant.released, "{view:?} {grant:?}");
+                assert!(!self.reference.tokens[&token].void, "another server has taken over");
+            }
         }
     }
 
     /// Lets everything come to rest and checks what must be true then.
     pub fn finish(&mut self) {
-        for _ in 0..4 {
+        self.heal();
+        let rest = self.now;
+        for _ in 0..30 {
             self.flow();
             self.pass(Duration::from_millis(300));
         }
-        for ticket in std::mem::take(&mut self.in_use) {
-            self.core.drop_ticket(self.now, ticket);
-        }
-        for _ in 0..40 {
-            self.run();
-            self.flow();
-            self.pass(Duration::from_secs(1));
-            for ticket in std::mem::take(&mut self.in_use) {
+        self.flow();
+        let in_use = self.in_use.keys().copied().collect();
+        self.reference.check_rest(rest, self.now, &self.servers, &in_use);
+        for _ in 0..45 {
+            for (ticket, _) in std::mem::take(&mut self.in_use) {
                 self.core.drop_ticket(self.now, ticket);
             }
+            self.flow();
+            self.pass(Duration::from_secs(1));
         }
-        for id in std::mem::take(&mut self.asked) {
-            self.core.take_result(id);
-        }
-        self.check_grants();
-        assert_eq!(self.faults, self.strays, "every stray is counted, and nothing else");
-        let sessions = self.open().len();
-        assert_eq!(self.core.counts(), Counts { sessions, ..Counts::default() }, "the tables are empty");
+        assert!(self.asked.is_empty(), "every request has its result");
+        let (faults, expected) = (self.reference.faults, self.reference.expected_faults);
+        assert_eq!(faults, expected, "every fault of a server is told, and nothing else");
+        let Counts { calls, tickets, requests, .. } = self.core.counts();
+        assert_eq!((calls, tickets, requests), (0, 0, 0), "the tables are empty");
         assert_eq!(self.core.next_wakeup(), None, "no timer is left");
-        assert!(self.calls.values().all(|call| call.over));
+        assert!(self.reference.calls.values().all(|call| call.over), "every call has ended");
     }
 
-    /// Every grant is delivered, released by its exact token, or was never read because its session had closed. Only
-    /// while its lease runs and no session takes the release may it wait.
-    fn check_grants(&self) {
-        for token in &self.read {
-            let cared_for = self.delivered.contains(token) || self.released.contains(token);
-            let over = self.server.grants[token].ends <= self.now;
-            let waiting = self.core.counts().requests > 0 || self.at_the_gate(*token);
-            assert!(cared_for || over || waiting, "the grant of token {token} is forgotten");
-        }
+    pub fn grant(&self, token: u64) -> &crate::server::Grant {
+        self.servers.iter().find_map(|server| server.grants.get(&token)).unwrap()
     }
 
-    fn at_the_gate(&self, token: u64) -> bool {
-        let call = &self.calls[&self.server.grants[&token].owner];
-        !call.over && self.now < call.deadline
-    }
-
-    fn wire(&mut self, id: SessionId) -> &mut Wire {
+    pub fn wire(&mut self, id: SessionId) -> &mut Wire {
         self.wires.get_mut(&id).unwrap()
     }
 
-    fn open(&self) -> Vec<SessionId> {
+    pub fn open(&self) -> Vec<SessionId> {
         self.wires.iter().filter(|(_, wire)| !wire.closed).map(|(&id, _)| id).collect()
     }
 
-    fn with_wire(&mut self, at: u8, then: impl FnOnce(&mut Self, SessionId)) {
+    pub fn with_wire(&mut self, at: u8, then: impl FnOnce(&mut Self, SessionId)) {
         let open = self.open();
         if !open.is_empty() {
             then(self, open[usize::from(at) % open.len()]);
         }
     }
-
-    fn with_call(&mut self, at: u8, then: impl FnOnce(&mut Self, u64)) {
-        let open: Vec<u64> = self.calls.iter().filter(|(_, call)| !call.over).map(|(&o, _)| o).collect();
-        if !open.is_empty() {
-            then(self, open[usize::from(at) % open.len()]);
-        }
-    }
-
-    fn with_ticket(&mut self, at: u8, then: impl FnOnce(&mut Self, u64)) {
-        let tickets: Vec<u64> = self.in_use.iter().copied().collect();
-        if !tickets.is_empty() {
-            then(self, tickets[usize::from(at) % tickets.len()]);
-        }
-    }
-}
-
-fn check_request(
-    calls: &mut BTreeMap<u64, Call>,
-    released: &mut BTreeSet<u64>,
-    now: Instant,
-    id: SessionId,
-    request: Request<'_>,
-) {
-    match request {
-        Request::Acquire(acquire) => {
-            let call = calls.get_mut(&acquire.owner).unwrap();
-            assert_eq!(call.sent, None, "never two sends of one owner");
-            assert!(!call.over, "a call that is over is not sent");
-            call.sent = Some(id);
-            let budget = Duration::from_secs(u64::from(call.wait_ms).div_ceil(1_000));
-            let left = budget.saturating_sub(now.since(call.start));
-            let wait_s = left.as_nanos().div_ceil(1_000_000_000);
-            assert_eq!(u128::from(acquire.wait_s), wait_s, "the wait is what is left, rounded up");
-            assert!(call.wait_ms == 0 || wait_s > 0, "nothing is sent after the budget end");
-            assert_eq!(acquire.lease_s, call.lease_s);
-        }
-        Request::Cancel(cancel) => assert_eq!(calls[&cancel.owner].sent, Some(id)),
-        Request::Release(release) => {
-            released.insert(release.token);
-        }
-        Request::Extend(extend) => {
-            assert!(!released.contains(&extend.token), "nothing is extended after its release");
-        }
-        Request::Query(_) | Request::Ping(_) | Request::Hello(_) => {}
-    }
-}
-
-fn name(key: u8) -> String {
-    format!("key{key}")
 }

@@ -1,6 +1,8 @@
 //! Rules 7 to 11: the deadline, the broken session, the gate, giving up, strays.
 
-use lockstead_client_core::{AcquireError, Counts, Fault, IndeterminateCause, Lost, UnsentCause};
+use std::time::Duration;
+
+use lockstead_client_core::{AcquireError, Counts, Fault, IndeterminateCause};
 use lockstead_proto::{Answer, BusyReason, ErrorCode, Timeout};
 
 use crate::world::{Req, SECOND, World, acquired, ms};
@@ -318,53 +320,164 @@ fn p20_new_calls_get_only_their_own_answers_after_a_reconnect() {
 }
 
 #[test]
-fn a_shutdown_ends_every_call_and_gives_everything_back() {
-    let (mut world, session) = World::welcomed();
-    let ticket = world.ticket(session, 30);
-    let sent = world.acquire(SECOND * 9, SECOND * 30);
-    let granted = world.acquire(SECOND * 9, SECOND * 30);
-    world.grant(session, granted, 6, 30);
-    world.take_requests(session);
-    world.wire(session).room = 0;
-    let unsent = world.core.acquire(world.now, "k", SECOND, SECOND).unwrap();
-    world.core.shutdown(world.now);
-    world.wire(session).room = 1_000;
-    world.run();
-    assert_eq!(world.outcome(unsent), Err(AcquireError::Unsent(UnsentCause::ShutDown)));
-    let shut_down = Err(AcquireError::Indeterminate(IndeterminateCause::ShutDown));
-    assert_eq!(world.outcome(granted), shut_down);
-    assert_eq!(world.core.ticket(world.now, ticket).unwrap().lost, Some(Lost::ShutDown));
-    assert_eq!(
-        world.take_requests(session),
-        [Req::Cancel { owner: sent }, Req::Release { token: 6 }, Req::Release { token: 5 }]
-    );
-    world.grant(session, sent, 7, 30);
-    assert_eq!(world.outcome(sent), shut_down);
-    assert_eq!(world.take_request(session), Req::Release { token: 7 });
-    for token in [6, 5] {
-        world.released(session, token);
+fn rule07_at_the_very_deadline_a_grant_is_too_late_and_a_timeout_counts() {
+    for wait in [Duration::ZERO, SECOND * 3] {
+        let (mut world, session) = World::welcomed();
+        let granted = world.acquire(wait, SECOND * 30);
+        let refused = world.acquire(wait, SECOND * 30);
+        world.take_requests(session);
+        world.now = world.now + SECOND * 5;
+        world.grant(session, granted, 9, 30);
+        world.timeout(session, refused);
+        assert_eq!(world.outcome(granted), TOO_LATE);
+        assert_eq!(world.outcome(refused), Err(AcquireError::Timeout));
+        assert_eq!(world.take_request(session), Req::Release { token: 9 });
+        assert_eq!(world.closed(session), None);
     }
-    assert!(!world.stopped);
-    world.released(session, 7);
-    assert!(world.stopped && world.closed(session) == Some(false));
-    world.core.drop_ticket(world.now, ticket);
+}
+
+#[test]
+fn rule07_calls_with_the_same_deadline_are_looked_at_together() {
+    let (mut world, session) = World::welcomed();
+    let owners: Vec<u64> = (0..3).map(|_| world.acquire(SECOND, SECOND * 30)).collect();
+    world.send(session, Answer::Timeout(Timeout { owner: owners[1] }));
+    world.pass(SECOND * 3);
+    assert_eq!(world.outcome(owners[0]), NO_ANSWER);
+    assert_eq!(world.outcome(owners[1]), Err(AcquireError::Timeout));
+    assert_eq!(world.outcome(owners[2]), NO_ANSWER);
+    assert_eq!(world.closed(session), Some(true));
     world.assert_counts(Counts::default());
 }
 
 #[test]
-fn a_shutdown_without_answers_is_bounded() {
-    let (mut world, session) = World::welcomed();
-    let ticket = world.ticket(session, 30);
-    let sent = world.acquire(SECOND * 9, SECOND * 30);
-    world.core.shutdown(world.now);
+fn rule07_only_the_session_of_the_call_is_reset() {
+    let (mut world, first) = World::welcomed();
+    let late = world.acquire(SECOND, SECOND * 30);
+    world.core.ping(world.now);
     world.run();
-    world.pass(ms(1_999));
-    assert!(!world.stopped);
-    world.pass(ms(1));
-    assert!(world.stopped);
-    assert_eq!(world.closed(session), Some(true));
-    assert_eq!(world.outcome(sent), Err(AcquireError::Indeterminate(IndeterminateCause::ShutDown)));
-    world.core.drop_ticket(world.now, ticket);
-    world.assert_counts(Counts::default());
-    assert_eq!(world.core.next_wakeup(), None);
+    world.pass(SECOND);
+    let second = world.session();
+    world.welcome(second);
+    let other = world.acquire(SECOND * 60, SECOND * 30);
+    world.pass(SECOND * 2);
+    assert_eq!(world.outcome(late), NO_ANSWER);
+    assert_eq!((world.closed(first), world.closed(second)), (Some(true), None));
+    assert_eq!(world.take(other), None);
+}
+
+#[test]
+fn rule08_only_the_calls_of_the_broken_session_end() {
+    let (mut world, first) = World::welcomed();
+    let old = world.acquire(SECOND * 60, SECOND * 30);
+    world.core.ping(world.now);
+    world.run();
+    world.pass(SECOND);
+    let second = world.session();
+    world.welcome(second);
+    let new = world.acquire(SECOND * 60, SECOND * 30);
+    world.cut(second);
+    assert_eq!(world.outcome(new), BROKE);
+    assert_eq!(world.take(old), None);
+    world.grant(first, old, 9, 30);
+    assert_eq!(world.outcome(old), Ok(old));
+}
+
+#[test]
+fn rule09_the_exact_token_is_released_until_the_lease_that_was_answered_has_ended() {
+    let (mut world, session) = World::welcomed();
+    let owner = world.acquire(SECOND, SECOND * 10);
+    world.take_request(session);
+    world.core.cancel(world.now, owner);
+    world.grant(session, owner, 9, 200);
+    world.cut(session);
+    let one = Counts { requests: 1, ..Counts::default() };
+    let end = world.now + ms(200_000 + 200 + 1);
+    while world.now < end - ms(100) {
+        world.pass(ms(100));
+        for session in world.open_sessions() {
+            world.cut(session);
+        }
+        world.assert_counts(one);
+    }
+    world.pass_until(end);
+    assert_eq!(world.core.counts().requests, 0);
+}
+
+#[test]
+fn rule10_what_is_unknown_cannot_be_given_up_or_taken() {
+    let (mut world, session) = World::welcomed();
+    world.core.cancel(world.now, 77);
+    assert_eq!(world.take(77), None);
+    world.run();
+    assert_eq!(world.take_requests(session), []);
+}
+
+#[test]
+fn rule10_a_call_that_is_over_can_be_given_up() {
+    let (mut world, session) = World::welcomed();
+    let owner = world.acquire(SECOND * 9, SECOND);
+    world.timeout(session, owner);
+    world.core.cancel(world.now, owner);
+    assert_eq!(world.take(owner), None);
+    world.assert_counts(one_session());
+}
+
+#[test]
+fn rule10_a_cancelled_attempt_is_looked_at_once_more_too() {
+    let (mut world, session) = World::welcomed();
+    let owner = world.acquire(SECOND, SECOND * 30);
+    world.core.cancel(world.now, owner);
+    world.run();
+    world.take_requests(session);
+    world.send(session, acquired(owner, 9, 30, 0));
+    world.pass(SECOND * 3);
+    assert_eq!(world.closed(session), None);
+    assert_eq!(world.take_request(session), Req::Release { token: 9 });
+    world.released(session, 9);
+    world.assert_counts(one_session());
+}
+
+#[test]
+fn p18_a_release_is_not_held_up_by_a_wait_on_the_same_session() {
+    let (mut world, session) = World::welcomed();
+    let holder = world.ticket(session, 60);
+    let waiter = world.acquire(SECOND * 10, SECOND * 5);
+    let release = world.core.release_ticket(world.now, holder).unwrap();
+    world.run();
+    let waits = matches!(world.take_requests(session)[..], [Req::Acquire { owner, .. }, Req::Release { token: 5 }] if owner == waiter);
+    assert!(waits, "both are on their way");
+    world.released(session, 5);
+    world.grant(session, waiter, 6, 5);
+    assert!(world.ready.contains(&release));
+    assert_eq!(world.outcome(waiter), Ok(waiter));
+}
+
+#[test]
+fn p19_after_an_error_the_other_answers_are_not_shifted() {
+    let (mut world, session) = World::welcomed();
+    let owners: Vec<u64> = (0..3).map(|_| world.acquire(SECOND * 9, SECOND * 30)).collect();
+    world.grant(session, owners[0], 7, 30);
+    world.error(session, ErrorCode::BadKey, owners[1]);
+    world.grant(session, owners[2], 8, 30);
+    for (owner, token) in [(owners[0], 7), (owners[2], 8)] {
+        let ticket = world.outcome(owner).unwrap();
+        assert_eq!(world.core.ticket_facts(ticket).unwrap().token, token);
+    }
+    assert!(matches!(world.outcome(owners[1]), Err(AcquireError::Rejected { .. })));
+}
+
+#[test]
+fn p31_a_late_grant_gets_exactly_one_release_of_its_exact_token() {
+    let (mut world, session) = World::welcomed();
+    let owner = world.acquire(SECOND, SECOND * 30);
+    world.take_request(session);
+    world.grant(session, owner, 9, 30);
+    world.pass(SECOND * 3);
+    assert_eq!(world.take_request(session), Req::Release { token: 9 });
+    assert_eq!(world.outcome(owner), TOO_LATE);
+    world.core.cancel(world.now, owner);
+    world.released(session, 9);
+    world.pass(SECOND * 60);
+    assert_eq!(world.take_requests(session), []);
+    assert!(world.faults.is_empty());
 }

@@ -4,7 +4,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod acquiring;
+mod keep_alive;
+mod requests;
+mod sending;
+mod servers;
 mod sessions;
+mod shutdown;
+mod suspicion;
 mod tickets;
 mod unsent;
 mod world;

@@ -1,30 +1,9 @@
-//! Rules 16 to 18: reconnecting, server ids, suspicion, bounds.
+//! Rules 16 and 18: opening connections, trying again, bounds.
 
-use lockstead_client_core::{
-    AcquireError, CallError, Counts, IndeterminateCause, KeyInfo, Lost, OpResult, ReleaseOutcome, UnsentCause,
-};
-use lockstead_proto::{Answer, ErrorAnswer, ErrorCode, KeyState, State};
+use lockstead_client_core::{AcquireError, Config, Counts, FLUSH, Margin, TRANSPORT_DEADLINE, UnsentCause};
+use lockstead_proto::{Answer, Welcome};
 
-use crate::world::{OTHER_SERVER, Req, SECOND, World, ms};
-
-fn refused(code: ErrorCode) -> AcquireError {
-    AcquireError::Unsent(UnsentCause::Refused { code, message: "no".into() })
-}
-
-#[test]
-fn rule16_hello_comes_first_and_nothing_else_before_the_welcome() {
-    let mut world = World::new();
-    let owner = world.acquire(SECOND * 9, SECOND);
-    world.core.ping(world.now);
-    let session = world.session();
-    let hello = world.connect(session);
-    world.core.tick(world.now);
-    world.run();
-    assert_eq!(world.take_requests(session), []);
-    assert_eq!(hello >> 63, 1);
-    world.cut(session);
-    assert_eq!(world.take(owner), None, "certainly unsent");
-}
+use crate::world::{Req, SECOND, World, ms};
 
 #[test]
 fn rule16_one_session_is_used_at_a_time() {
@@ -100,248 +79,16 @@ fn rule16_the_first_to_be_welcomed_is_used_and_the_others_are_closed() {
 }
 
 #[test]
-fn rule16_refused_at_hello_ends_the_unsent_at_once() {
-    for code in [ErrorCode::NotAuthenticated, ErrorCode::Forbidden, ErrorCode::UnsupportedVersion] {
-        let mut world = World::new();
-        let owner = world.acquire(SECOND * 9, SECOND);
-        let ping = world.core.ping(world.now);
-        let session = world.session();
-        let hello = world.connect(session);
-        let text = "no";
-        world.answer(session, Answer::Error(ErrorAnswer { code, id: hello, text }));
-        assert_eq!(world.outcome(owner), Err(refused(code)));
-        let AcquireError::Unsent(cause) = refused(code) else { unreachable!() };
-        assert_eq!(world.result(ping), OpResult::Ping(Err(CallError::Unsent(cause))));
-        assert_eq!(world.closed(session), Some(false));
-        world.pass(SECOND * 20);
-        world.assert_counts(Counts::default());
-    }
-}
-
-#[test]
-fn rule16_a_full_server_is_tried_again() {
-    let mut world = World::new();
-    let owner = world.acquire(SECOND * 9, SECOND);
-    let session = world.session();
-    world.connect(session);
-    world.error(session, ErrorCode::OverLimits, 0);
-    assert_eq!(world.take(owner), None);
-    world.pass(ms(51));
-    assert_ne!(world.session(), session);
-}
-
-#[test]
-fn rule16_another_server_at_another_address_is_refused() {
-    let mut world = World::with(|config| config.addresses = 2);
-    let owner = world.acquire(SECOND * 9, SECOND * 30);
-    let first = world.session();
-    world.welcome(first);
-    world.grant(first, owner, 5, 30);
-    let ticket = world.outcome(owner).unwrap();
-    world.cut(first);
-    let owner = world.acquire(SECOND * 9, SECOND);
-    world.pass(ms(51));
-    let second = world.session();
-    assert_eq!(world.wires[&second].address, 0);
-    world.cut(second);
-    world.pass(ms(51));
-    let third = world.session();
-    assert_eq!(world.wires[&third].address, 1);
-    world.welcome_as(third, OTHER_SERVER);
-    assert_eq!(world.outcome(owner), Err(AcquireError::Unsent(UnsentCause::OtherServer)));
-    assert_eq!(world.closed(third), Some(false));
-    assert_eq!(world.core.ticket(world.now, ticket).unwrap().lost, None);
-}
-
-#[test]
-fn rule16_another_server_at_the_same_address_takes_over_and_old_tickets_are_lost() {
-    let (mut world, first) = World::welcomed();
-    let ticket = world.ticket(first, 60);
-    let dropped = world.ticket(first, 60);
-    let owner = world.acquire(SECOND * 60, SECOND * 60);
-    world.grant(first, owner, 8, 60);
-    let free = world.core.release(world.now, "k", 3).unwrap();
-    world.cut(first);
-    world.core.drop_ticket(world.now, dropped);
-    world.run();
-    world.pass(ms(51));
-    let second = world.session();
-    world.welcome_as(second, OTHER_SERVER);
-    assert_eq!(world.core.ticket(world.now, ticket).unwrap().lost, Some(Lost::ServerChanged));
-    assert!(world.lost.contains(&ticket));
-    assert_eq!(
-        world.outcome(owner),
-        Err(AcquireError::Indeterminate(IndeterminateCause::TooLate)),
-        "a grant of the old server becomes no ticket"
-    );
-    assert_eq!(world.take_requests(second), [Req::Release { token: 3 }], "nothing of the old server's");
-    world.not_held(second, 3);
-    assert!(matches!(world.result(free), OpResult::Release(_)));
-    let release = world.core.release_ticket(world.now, ticket).unwrap();
-    world.run();
-    assert_eq!(world.result(release), OpResult::Release(ReleaseOutcome::Unsent(UnsentCause::OtherServer)));
-    world.assert_counts(Counts { sessions: 1, ..Counts::default() });
-}
-
-#[test]
-fn rule17_a_request_unanswered_for_a_second_makes_the_session_suspect() {
-    let (mut world, first) = World::welcomed();
-    let owner = world.acquire(SECOND * 60, SECOND * 60);
-    let release = world.core.release(world.now, "k", 3).unwrap();
-    world.run();
-    world.pass(ms(999));
-    assert_eq!(world.open_sessions(), [first]);
-    world.pass(ms(1));
-    let second = world.session();
-    assert_eq!(world.open_sessions(), [first, second]);
-    world.welcome(second);
-    assert_eq!(world.take_request(second), Req::Release { token: 3 });
-    world.take_requests(first);
-    let new = world.acquire(SECOND * 60, SECOND * 60);
-    assert!(matches!(world.take_request(second), Req::Acquire { owner, .. } if owner == new));
-    assert_eq!(world.take_requests(first), [], "a suspect session only receives");
-    world.released(second, 3);
-    assert_eq!(world.result(release), OpResult::Release(ReleaseOutcome::Released));
-    world.not_held(first, 3);
-    assert!(world.faults.is_empty());
-    assert_eq!(world.closed(first), None, "an acquire is open on it");
-    world.grant(first, owner, 9, 60);
-    assert_eq!(world.outcome(owner), Ok(owner));
-    assert_eq!(world.closed(first), Some(false), "nothing is open on it any more");
-}
-
-#[test]
-fn rule17_a_suspect_session_that_stays_silent_breaks() {
-    let (mut world, first) = World::welcomed();
-    let owner = world.acquire(SECOND * 60, SECOND * 60);
-    world.core.ping(world.now);
-    world.run();
-    world.pass(SECOND);
-    world.pass(ms(4_999));
-    assert_eq!(world.closed(first), None);
-    world.pass(ms(1));
-    assert_eq!(world.closed(first), Some(true));
-    assert_eq!(world.outcome(owner), Err(AcquireError::Indeterminate(IndeterminateCause::SessionBroke)));
-}
-
-#[test]
-fn rule17_an_extend_has_a_sixth_of_its_lease_at_least_100_ms() {
-    for (lease_s, patience_ms) in [(60, 1_000), (6, 1_000), (3, 500), (1, 166)] {
-        let (mut world, first) = World::welcomed();
-        world.core.extend(world.now, "k", 3, SECOND * lease_s).unwrap();
-        world.run();
-        world.pass(ms(patience_ms));
-        assert_eq!(world.wires.len(), if lease_s == 1 { 1 } else { 2 }, "{lease_s}");
-        world.pass(ms(1));
-        assert_eq!(world.wires.len(), 2, "{lease_s}");
-        assert_eq!(world.closed(first), None);
-    }
-}
-
-#[test]
-fn rule17_silence_with_open_acquires_is_pinged() {
-    let (mut world, first) = World::welcomed();
-    world.pass(SECOND * 20);
-    let owner = world.acquire(SECOND * 100, SECOND * 60);
-    world.take_request(first);
-    world.pass(ms(4_999));
-    assert_eq!(world.take_requests(first), []);
-    world.pass(ms(1));
-    let Req::Ping { id } = world.take_request(first) else { panic!("no ping") };
-    world.pong(first, id);
-    world.pass(ms(4_999));
-    assert_eq!(world.take_requests(first), []);
-    world.pass(ms(1));
-    assert!(matches!(world.take_request(first), Req::Ping { .. }));
-    // A half-open connection is found after 5 + 1 + 5 s, not after the whole wait.
-    world.pass(SECOND * 6);
-    assert_eq!(world.closed(first), Some(true));
-    assert_eq!(world.outcome(owner), Err(AcquireError::Indeterminate(IndeterminateCause::SessionBroke)));
-}
-
-#[test]
-fn rule17_after_30_s_idle_a_session_must_show_that_it_lives() {
-    let (mut world, first) = World::welcomed();
-    world.pass(ms(29_999));
-    let owner = world.acquire(SECOND * 100, SECOND * 60);
-    assert!(matches!(world.take_request(first), Req::Acquire { .. }));
-    world.timeout(first, owner);
-    world.pass(SECOND * 30);
-    let owner = world.acquire(SECOND * 100, SECOND * 60);
-    let Req::Ping { id } = world.take_request(first) else { panic!("no ping") };
-    world.pong(first, id);
-    assert!(matches!(world.take_request(first), Req::Acquire { owner: o, .. } if o == owner));
-    world.timeout(first, owner);
-    world.pass(SECOND * 30);
-    let owner = world.acquire(SECOND * 100, SECOND * 60);
-    assert!(matches!(world.take_request(first), Req::Ping { .. }));
-    world.pass(SECOND);
-    let second = world.session();
-    world.welcome(second);
-    assert!(matches!(world.take_request(second), Req::Acquire { owner: o, .. } if o == owner));
-    assert_eq!(world.closed(first), Some(false), "nothing was open on it");
-}
-
-#[test]
-fn rule17_a_session_that_takes_no_bytes_is_suspect() {
-    let (mut world, first) = World::welcomed();
-    world.wire(first).room = 0;
-    let owner = world.acquire(SECOND * 100, SECOND * 60);
-    world.pass(SECOND);
-    let second = world.session();
-    assert_ne!(first, second);
-    world.welcome(second);
-    assert!(matches!(world.take_request(second), Req::Acquire { owner: o, .. } if o == owner));
-}
-
-#[test]
-fn rule17_queries_and_pings_go_to_the_new_session() {
-    let (mut world, first) = World::welcomed();
-    let query = world.core.query(world.now, "k").unwrap();
-    let ping = world.core.ping(world.now);
-    world.run();
-    world.pass(SECOND);
-    let second = world.session();
-    world.welcome(second);
-    let sent = world.now;
-    assert_eq!(world.take_requests(second), [Req::Query { id: query }, Req::Ping { id: ping }]);
-    world.pass(ms(30));
-    world.pong(second, ping);
-    assert_eq!(world.result(ping), OpResult::Ping(Ok(world.now.since(sent))));
-    let state = State { id: query, state: KeyState::Held, remaining_ms: 70, waiters: 2 };
-    world.answer(second, Answer::State(state));
-    assert_eq!(
-        world.result(query),
-        OpResult::Query(Ok(KeyInfo { state: KeyState::Held, remaining: ms(70), waiters: 2 }))
-    );
-    assert_eq!(world.closed(first), Some(false));
-}
-
-#[test]
-fn a_query_that_is_given_up_is_forgotten() {
-    let (mut world, session) = World::welcomed();
-    let query = world.core.query(world.now, "k").unwrap();
-    let release = world.core.release(world.now, "k", 3).unwrap();
-    world.core.forget(world.now, query);
-    world.core.forget(world.now, release);
-    world.run();
-    assert_eq!(world.take_requests(session), [Req::Release { token: 3 }], "a release goes on");
-    world.released(session, 3);
-    world.assert_counts(Counts { sessions: 1, ..Counts::default() });
-}
-
-#[test]
 fn rule18_a_full_queue_is_unsent_at_once() {
     let mut world = World::with(|config| config.max_open = 2);
     let full = AcquireError::Unsent(UnsentCause::QueueFull);
-    for _ in 0..2 {
-        world.acquire(SECOND * 9, SECOND);
-        world.core.ping(world.now);
-    }
+    let first = world.acquire(SECOND * 9, SECOND);
+    world.acquire(SECOND * 9, SECOND);
+    world.core.ping(world.now);
     assert_eq!(world.core.acquire(world.now, "k", SECOND, SECOND), Err(full));
-    let ping = world.core.ping(world.now);
-    world.run();
-    assert_eq!(world.result(ping), OpResult::Ping(Err(CallError::Unsent(UnsentCause::QueueFull))));
+    world.assert_counts(Counts { calls: 2, requests: 1, sessions: 1, ..Counts::default() });
+    world.core.cancel(world.now, first);
+    assert!(world.core.acquire(world.now, "k", SECOND, SECOND).is_ok(), "there is room again");
 }
 
 #[test]
@@ -363,4 +110,156 @@ fn p32_no_server_is_a_definite_outcome_and_then_it_works_with_the_same_client() 
     world.welcome(session);
     world.grant(session, owner, 5, 5);
     assert_eq!(world.outcome(owner), Ok(owner));
+}
+
+#[test]
+fn the_documented_constants() {
+    assert_eq!(Config::ANSWER_ALLOWANCE, ms(2_000));
+    assert_eq!(Config::MAX_OPEN, 65_536);
+    assert_eq!(TRANSPORT_DEADLINE, ms(5_000));
+    assert_eq!(FLUSH, ms(2_000));
+    assert_eq!(Margin::DEFAULT, Margin { percent: 5, least: ms(20) });
+}
+
+#[test]
+fn owners_and_ids_have_the_top_bit_and_count_up() {
+    let mut world = World::with(|config| config.seeds[0] = u64::MAX - 1);
+    let owner = world.acquire(SECOND * 9, SECOND);
+    let session = world.session();
+    assert_eq!((owner, world.connect(session)), (u64::MAX - 1, u64::MAX));
+    assert_eq!(world.acquire(SECOND * 9, SECOND), 1 << 63, "never 0");
+    assert_eq!(world.acquire(SECOND * 9, SECOND), 1 << 63 | 1);
+}
+
+#[test]
+fn rule16_addresses_take_turns_and_the_welcomed_one_comes_first() {
+    let mut world = World::with(|config| config.addresses = 3);
+    world.acquire(SECOND * 60, SECOND);
+    for address in [0, 1, 2, 0, 1] {
+        let session = world.session();
+        assert_eq!(world.wires[&session].address, address);
+        if world.wires.len() == 5 {
+            world.welcome(session);
+        }
+        world.cut(session);
+        world.core.ping(world.now);
+        world.pass(ms(900));
+    }
+    assert_eq!(world.wires[&world.session()].address, 1, "it was welcomed there");
+}
+
+#[test]
+fn rule16_a_suspect_session_is_replaced_at_the_next_address_without_delay() {
+    let mut world = World::with(|config| config.addresses = 2);
+    let owner = world.acquire(SECOND * 60, SECOND);
+    let first = world.session();
+    world.welcome(first);
+    world.core.ping(world.now);
+    world.run();
+    world.pass(SECOND);
+    let second = world.session();
+    assert_eq!((world.wires.len(), world.wires[&second].address), (2, 1));
+    assert_eq!(world.take(owner), None);
+}
+
+#[test]
+fn rule16_a_welcome_ends_the_pause_after_failures() {
+    // Failures in a row make the pause long; then one is welcomed and turns suspect before that pause is over.
+    let mut found = 0;
+    for seed in 0..20 {
+        let mut world = World::with(|config| config.seeds[1] = seed);
+        let owner = world.acquire(SECOND * 200, SECOND * 60);
+        for _ in 0..8 {
+            let failing = world.session();
+            world.cut(failing);
+            world.pass(SECOND);
+        }
+        world.pass(SECOND);
+        let [first, .., last] = world.open_sessions()[..] else { panic!("two are being opened") };
+        world.connect(last);
+        let hello = world.hello(last);
+        world.cut(first);
+        let text = crate::world::SERVER;
+        world.answer(last, Answer::Welcome(Welcome { version: 1, id: hello, text }));
+        world.take_requests(last);
+        world.core.extend(world.now, "k", 3, SECOND).unwrap();
+        world.run();
+        world.pass(ms(167));
+        found += usize::from(world.session() != last);
+        assert_eq!(world.take(owner), None);
+    }
+    assert_eq!(found, 20, "each was replaced when it became suspect");
+}
+
+#[test]
+fn rule16_what_is_being_opened_is_not_waited_for_alone() {
+    let mut world = World::new();
+    world.acquire(SECOND * 60, SECOND);
+    let first = world.session();
+    world.pass(ms(600));
+    world.connect(first);
+    world.pass(ms(999));
+    assert_eq!(world.wires.len(), 1, "a second for its welcome");
+    world.pass(ms(1));
+    assert_eq!(world.wires.len(), 2);
+    world.pass(ms(4_999));
+    assert_eq!(world.closed(first), None);
+    world.pass(ms(1));
+    assert_eq!(world.closed(first), Some(true), "five more, then it is given up");
+}
+
+#[test]
+fn rule16_a_welcome_that_was_received_counts_at_the_last_look() {
+    let mut world = World::new();
+    let owner = world.acquire(SECOND * 60, SECOND);
+    let first = world.session();
+    let id = world.connect(first);
+    world.pass(ms(5_999));
+    let text = crate::world::SERVER;
+    world.send(first, Answer::Welcome(Welcome { version: 1, id, text }));
+    world.pass(ms(1));
+    assert_eq!(world.closed(first), None);
+    assert!(matches!(world.take_request(first), Req::Acquire { owner: o, .. } if o == owner));
+}
+
+#[test]
+fn rule16_there_is_no_look_at_what_is_not_late() {
+    let (mut world, first) = World::welcomed();
+    world.acquire(SECOND * 200, SECOND);
+    world.pass(SECOND * 4);
+    world.core.looked(world.now, first);
+    world.run();
+    assert_eq!(world.closed(first), None);
+}
+
+#[test]
+fn what_a_closed_connection_still_says_is_ignored() {
+    let (mut world, session) = World::welcomed();
+    world.cut(session);
+    let before = world.core.counts();
+    world.core.closed(world.now, session);
+    world.core.connected(world.now, session);
+    world.core.looked(world.now, session);
+    world.core.received(world.now, session, b"nonsense");
+    assert!(!world.core.has_output());
+    world.assert_counts(before);
+}
+
+#[test]
+fn rule16_after_a_welcome_the_next_failure_is_a_first_one() {
+    for seed in 0..20 {
+        let mut world = World::with(|config| config.seeds[1] = seed);
+        world.acquire(SECOND * 200, SECOND);
+        for _ in 0..8 {
+            let failing = world.session();
+            world.cut(failing);
+            world.pass(SECOND);
+        }
+        let session = world.session();
+        world.welcome(session);
+        world.cut(session);
+        world.core.ping(world.now);
+        world.pass(ms(51));
+        assert_ne!(world.session(), session);
+    }
 }

@@ -1,4 +1,4 @@
-//! Rules 12 to 15: validity, release and extend, keep-alive, drop.
+//! Rules 12, 13 and 15: validity, release and extend, drop.
 
 use std::time::Duration;
 
@@ -212,174 +212,6 @@ fn rule13_a_confirmed_extend_lengthens_the_time_for_the_release() {
 }
 
 #[test]
-fn rule13_requests_with_a_token_of_the_programs_own_are_bounded() {
-    let (mut world, _) = World::welcomed();
-    assert_eq!(world.core.release(world.now, "k", 0), Err(UsageError::TokenOutOfRange));
-    assert_eq!(world.core.extend(world.now, "k", 1 << 63, SECOND), Err(UsageError::TokenOutOfRange));
-    assert_eq!(world.core.extend(world.now, "k", 1, ms(0)), Err(UsageError::LeaseOutOfRange));
-    let release = world.core.release(world.now, "k", 4).unwrap();
-    let extend = world.core.extend(world.now, "k", 4, SECOND).unwrap();
-    world.run();
-    world.pass(ms(4_999));
-    assert_eq!(world.core.take_result(release), None);
-    world.pass(ms(1));
-    assert_eq!(world.result(release), released(ReleaseOutcome::Unknown));
-    assert_eq!(world.result(extend), OpResult::Extend(Err(ExtendError::Unknown)));
-}
-
-#[test]
-fn rule14_keep_alive_extends_at_a_third_of_the_lease() {
-    let (mut world, session) = World::welcomed();
-    let ticket = world.ticket(session, 9);
-    let mut sent = world.now;
-    world.core.keep_alive(world.now, ticket, None);
-    for _ in 0..20 {
-        world.pass_until(sent + ms(2_999));
-        assert_eq!(world.take_requests(session), []);
-        world.pass(ms(1));
-        sent = world.now;
-        assert_eq!(world.take_request(session), Req::Extend { lease_s: 9, token: 5 });
-        world.pass(ms(100));
-        world.extended(session, 5, 9);
-        let until = world.core.ticket(world.now, ticket).unwrap().valid_until;
-        assert_eq!(until, sent + ms(9_000 - 9 - 450));
-    }
-    assert!(world.lost.is_empty());
-}
-
-#[test]
-fn p27_keep_alive_goes_on_after_a_lost_answer_and_a_reconnect() {
-    let (mut world, first) = World::welcomed();
-    let ticket = world.ticket(first, 9);
-    world.core.keep_alive(world.now, ticket, None);
-    world.pass(SECOND * 3);
-    assert!(matches!(world.take_request(first), Req::Extend { .. }));
-    // The answer is lost: after a second the session is suspect, and the extend goes out again on another.
-    world.pass(SECOND);
-    let second = world.session();
-    assert_ne!(first, second);
-    world.welcome(second);
-    let sent = world.now;
-    assert!(matches!(world.take_request(second), Req::Extend { .. }));
-    world.extended(second, 5, 9);
-    let until = world.core.ticket(world.now, ticket).unwrap().valid_until;
-    assert_eq!(until, sent + ms(9_000 - 9 - 450));
-    world.pass(SECOND * 3);
-    assert!(matches!(world.take_request(second), Req::Extend { .. }));
-    assert!(world.lost.is_empty());
-}
-
-#[test]
-fn rule14_each_answer_counts_by_its_own_sending() {
-    let (mut world, first) = World::welcomed();
-    let ticket = world.ticket(first, 9);
-    world.core.keep_alive(world.now, ticket, None);
-    world.pass(SECOND * 3);
-    let sent = world.now;
-    world.pass(SECOND);
-    let second = world.session();
-    world.welcome(second);
-    world.extended(first, 5, 9);
-    let until = world.core.ticket(world.now, ticket).unwrap().valid_until;
-    assert_eq!(until, sent + ms(9_000 - 9 - 450), "by the first one's, which it answers");
-}
-
-#[test]
-fn rule14_an_extend_that_was_not_durable_is_tried_again_after_a_sixth() {
-    let (mut world, session) = World::welcomed();
-    let ticket = world.ticket(session, 12);
-    world.core.keep_alive(world.now, ticket, None);
-    world.pass(SECOND * 4);
-    world.take_request(session);
-    world.error(session, ErrorCode::NotDurable, 5);
-    world.pass(ms(1_999));
-    assert_eq!(world.take_requests(session), []);
-    world.pass(ms(1));
-    assert!(matches!(world.take_request(session), Req::Extend { .. }));
-    assert!(world.lost.is_empty());
-}
-
-#[test]
-fn rule14_loss_is_final() {
-    let (mut world, session) = World::welcomed();
-    let ticket = world.ticket(session, 10);
-    let extend = world.core.extend_ticket(world.now, ticket, SECOND * 60).unwrap();
-    world.run();
-    world.take_requests(session);
-    let until = world.core.ticket(world.now, ticket).unwrap().valid_until;
-    world.now = until;
-    world.extended(session, 5, 60);
-    assert_eq!(world.core.ticket(world.now, ticket).unwrap().lost, Some(Lost::Expired));
-    assert_eq!(world.core.ticket(world.now, ticket).unwrap().valid_until, until);
-    assert_eq!(world.result(extend), OpResult::Extend(Err(ExtendError::Lost(Lost::Expired))));
-    assert_eq!(world.take_request(session), Req::Release { token: 5 });
-    assert_eq!(world.core.extend_ticket(world.now, ticket, SECOND), Err(ExtendError::Lost(Lost::Expired)));
-    world.core.keep_alive(world.now, ticket, None);
-    // The program's own release joins the one under way, which the late confirmation has given more time.
-    let release = world.core.release_ticket(world.now, ticket).unwrap();
-    world.released(session, 5);
-    assert_eq!(world.result(release), released(ReleaseOutcome::Released));
-    world.pass(SECOND * 200);
-    assert_eq!(world.take_requests(session), []);
-}
-
-#[test]
-fn rule14_not_held_is_a_loss_and_the_token_is_released() {
-    let (mut world, session) = World::welcomed();
-    let ticket = world.ticket(session, 10);
-    world.core.keep_alive(world.now, ticket, None);
-    world.pass(ms(3_334));
-    world.take_requests(session);
-    world.not_held(session, 5);
-    assert_eq!(world.lost, [ticket]);
-    assert_eq!(world.core.ticket(world.now, ticket).unwrap().lost, Some(Lost::NotHeld));
-    assert_eq!(world.take_request(session), Req::Release { token: 5 });
-    world.not_held(session, 5);
-    let release = world.core.release_ticket(world.now, ticket).unwrap();
-    world.run();
-    assert_eq!(world.result(release), released(ReleaseOutcome::NotHeld));
-}
-
-#[test]
-fn p28_nothing_is_sent_for_a_token_after_its_release() {
-    let (mut world, session) = World::welcomed();
-    let ticket = world.ticket(session, 9);
-    world.core.keep_alive(world.now, ticket, None);
-    world.pass(SECOND * 3);
-    assert!(matches!(world.take_request(session), Req::Extend { .. }));
-    world.core.drop_ticket(world.now, ticket);
-    world.run();
-    assert_eq!(world.take_request(session), Req::Release { token: 5 });
-    world.extended(session, 5, 9);
-    world.released(session, 5);
-    world.pass(SECOND * 30);
-    assert_eq!(world.take_requests(session), []);
-    world.assert_counts(Counts { sessions: 1, ..Counts::default() });
-    assert!(world.faults.is_empty());
-}
-
-#[test]
-fn p28_the_total_cap_is_obeyed() {
-    let (mut world, session) = World::welcomed();
-    let ticket = world.ticket(session, 9);
-    world.core.keep_alive(world.now, ticket, Some(ms(7_500)));
-    let mut leases = Vec::new();
-    for _ in 0..20 {
-        world.pass(SECOND);
-        for request in world.take_requests(session) {
-            match request {
-                Req::Extend { lease_s, .. } => leases.push(lease_s),
-                Req::Release { .. } => continue,
-                other => panic!("{other:?}"),
-            }
-            world.extended(session, 5, leases[leases.len() - 1]);
-        }
-    }
-    assert_eq!(leases, [5, 2], "each ends with the cap");
-    assert_eq!(world.lost, [ticket]);
-}
-
-#[test]
 fn rule15_a_dropped_ticket_is_released_in_the_background() {
     let (mut world, session) = World::welcomed();
     let ticket = world.ticket(session, 9);
@@ -389,6 +221,8 @@ fn rule15_a_dropped_ticket_is_released_in_the_background() {
     assert_eq!(world.take_request(session), Req::Release { token: 5 });
     world.released(session, 5);
     world.assert_counts(Counts { sessions: 1, ..Counts::default() });
+    world.pass(SECOND);
+    assert_eq!(world.core.next_wakeup(), None, "no timer is left");
 }
 
 #[test]
@@ -401,4 +235,213 @@ fn a_left_ticket_is_not_released() {
     assert_eq!(world.take_requests(session), []);
     assert_eq!(world.lost, [ticket]);
     world.assert_counts(Counts { sessions: 1, ..Counts::default() });
+}
+
+#[test]
+fn rule13_a_ticket_that_the_shutdown_took_is_surely_released_within_its_time() {
+    let (mut world, first) = World::welcomed();
+    let ticket = world.ticket(first, 30);
+    world.core.shutdown(world.now);
+    world.run();
+    assert_eq!(world.take_request(first), Req::Release { token: 5 });
+    let second = world.reconnect(first);
+    assert_eq!(world.take_request(second), Req::Release { token: 5 });
+    world.not_held(second, 5);
+    let release = world.core.release_ticket(world.now, ticket).unwrap();
+    world.run();
+    assert_eq!(world.result(release), released(ReleaseOutcome::Released), "by the first one");
+}
+
+#[test]
+fn rule13_after_a_loss_nobody_can_say_which_release_it_was() {
+    let (mut world, first) = World::welcomed();
+    let ticket = world.ticket(first, 30);
+    world.core.extend_ticket(world.now, ticket, SECOND).unwrap();
+    world.run();
+    world.not_held(first, 5);
+    let second = world.reconnect(first);
+    world.not_held(second, 5);
+    let release = world.core.release_ticket(world.now, ticket).unwrap();
+    world.run();
+    assert_eq!(world.result(release), released(ReleaseOutcome::Unknown));
+}
+
+#[test]
+fn rule13_a_late_confirmation_gives_the_release_more_time() {
+    let (mut world, first) = World::welcomed();
+    let ticket = world.ticket(first, 10);
+    world.core.extend_ticket(world.now, ticket, SECOND * 60).unwrap();
+    world.run();
+    let release = world.core.release_ticket(world.now, ticket).unwrap();
+    world.run();
+    world.extended(first, 5, 60);
+    let end = world.now + ms(60_000 + 60 + 1);
+    world.cut(first);
+    world.pass_until(end - ms(1));
+    assert_eq!(world.core.take_result(release), None);
+    world.pass_until(end);
+    assert_eq!(world.result(release), released(ReleaseOutcome::Unknown));
+}
+
+#[test]
+fn rule13_a_release_that_was_asked_for_is_answered_whatever_follows() {
+    let (mut world, session) = World::welcomed();
+    let ticket = world.ticket(session, 30);
+    let release = world.core.release_ticket(world.now, ticket).unwrap();
+    assert_eq!(world.core.release_ticket(world.now, ticket), Some(release), "it is under way");
+    world.core.drop_ticket(world.now, ticket);
+    world.run();
+    assert_eq!(world.take_requests(session), [Req::Release { token: 5 }]);
+    world.released(session, 5);
+    assert_eq!(world.result(release), released(ReleaseOutcome::Released));
+    assert_eq!(world.core.release_ticket(world.now, ticket), None, "there is no such ticket any more");
+}
+
+#[test]
+fn rule13_the_release_of_a_lost_ticket_is_kept_for_the_program() {
+    let (mut world, session) = World::welcomed();
+    let ticket = world.ticket(session, 2);
+    world.pass(SECOND * 2);
+    world.take_requests(session);
+    world.error(session, ErrorCode::Forbidden, 5);
+    assert_eq!(world.ready.len(), 1, "nobody waits for it yet");
+    let release = world.core.release_ticket(world.now, ticket).unwrap();
+    world.run();
+    let rejected = ReleaseOutcome::Rejected { code: ErrorCode::Forbidden, message: "no".into() };
+    assert_eq!(world.result(release), released(rejected));
+    world.assert_counts(Counts { sessions: 1, ..Counts::default() });
+}
+
+#[test]
+fn rule15_dropping_a_lost_ticket_sends_nothing_more() {
+    let (mut world, session) = World::welcomed();
+    let ticket = world.ticket(session, 2);
+    world.pass(SECOND * 2);
+    assert_eq!(world.take_requests(session), [Req::Release { token: 5 }]);
+    world.released(session, 5);
+    world.core.drop_ticket(world.now, ticket);
+    world.run();
+    assert_eq!(world.take_requests(session), []);
+    assert_eq!(world.core.ticket(world.now, ticket), None);
+    world.assert_counts(Counts { sessions: 1, ..Counts::default() });
+}
+
+#[test]
+fn rule12_releasing_at_the_end_of_the_lease_reads_the_clock() {
+    let (mut world, session) = World::welcomed();
+    let ticket = world.ticket(session, 2);
+    world.now = world.valid_until(ticket);
+    world.core.release_ticket(world.now, ticket).unwrap();
+    assert_eq!(world.lost_reason(ticket), Some(Lost::Expired));
+    world.run();
+    assert_eq!(world.take_requests(session), [Req::Release { token: 5 }]);
+}
+
+#[test]
+fn an_extend_of_a_ticket_ends_by_its_present_end() {
+    let (mut world, session) = World::welcomed();
+    let ticket = world.ticket(session, 10);
+    let first = world.core.extend_ticket(world.now, ticket, SECOND * 10).unwrap();
+    world.run();
+    let until = world.valid_until(ticket);
+    world.pass(ms(500));
+    let second = world.core.extend_ticket(world.now, ticket, SECOND * 60).unwrap();
+    world.run();
+    world.extended(session, 5, 10);
+    world.extended(session, 5, 60);
+    assert!(matches!(world.result(first), OpResult::Extend(Ok(_))));
+    assert!(matches!(world.result(second), OpResult::Extend(Ok(_))));
+    let third = world.core.extend_ticket(world.now, ticket, SECOND * 60).unwrap();
+    let later = world.valid_until(ticket);
+    assert!(later > until);
+    world.cut(session);
+    world.pass_until(later - Duration::from_nanos(1));
+    assert_eq!(world.core.take_result(third), None);
+    world.pass_until(later);
+    assert_eq!(world.result(third), OpResult::Extend(Err(ExtendError::Lost(Lost::Expired))));
+}
+
+#[test]
+fn an_unknown_ticket_is_nothing() {
+    let (mut world, session) = World::welcomed();
+    let now = world.now;
+    assert_eq!(world.core.ticket(now, 9), None);
+    assert_eq!(world.core.ticket_facts(9), None);
+    assert_eq!(world.core.extend_ticket(now, 9, SECOND), Err(ExtendError::Lost(Lost::Ended)));
+    assert_eq!(world.core.extend_ticket(now, 9, ms(0)), Err(UsageError::LeaseOutOfRange.into()));
+    assert_eq!(world.core.release_ticket(now, 9), None);
+    world.core.drop_ticket(now, 9);
+    world.core.leave_ticket(now, 9);
+    assert!(!world.core.has_output());
+    world.run();
+    assert_eq!(world.take_requests(session), []);
+}
+
+#[test]
+fn a_left_ticket_ends_its_extends() {
+    let (mut world, session) = World::welcomed();
+    let ticket = world.ticket(session, 9);
+    let sent = world.core.extend_ticket(world.now, ticket, SECOND * 9).unwrap();
+    world.run();
+    assert!(matches!(world.take_request(session), Req::Extend { .. }));
+    world.wire(session).room = 0;
+    let unsent = world.core.extend_ticket(world.now, ticket, SECOND * 9).unwrap();
+    world.core.leave_ticket(world.now, ticket);
+    world.wire(session).room = 1_000;
+    world.run();
+    for extend in [sent, unsent] {
+        assert_eq!(world.result(extend), OpResult::Extend(Err(ExtendError::Lost(Lost::Ended))));
+    }
+    world.extended(session, 5, 9);
+    assert!(world.faults.is_empty());
+    assert_eq!(world.take_requests(session), [], "nothing is extended or released");
+    world.assert_counts(Counts { sessions: 1, ..Counts::default() });
+    world.pass(SECOND);
+    assert_eq!(world.core.next_wakeup(), None);
+}
+
+#[test]
+fn rule14_a_confirmation_after_the_end_of_the_release_is_released_too() {
+    for (extended, in_use) in [(true, true), (true, false), (false, true)] {
+        let (mut world, first) = World::welcomed();
+        let ticket = world.ticket(first, 2);
+        world.core.extend_ticket(world.now, ticket, SECOND * 60).unwrap();
+        world.run();
+        world.take_requests(first);
+        if !in_use {
+            world.core.drop_ticket(world.now, ticket);
+            world.run();
+        }
+        // Nothing can be sent until the lease has surely ended, by what was heard of it.
+        world.wire(first).room = 0;
+        world.pass(SECOND * 3);
+        assert_eq!(world.core.counts().requests, 0);
+        if extended {
+            world.extended(first, 5, 60);
+        } else {
+            world.not_held(first, 5);
+        }
+        let second = world.session();
+        if extended {
+            world.assert_counts(Counts { tickets: usize::from(in_use), requests: 1, ..world.core.counts() });
+            world.welcome(second);
+            assert_eq!(world.take_requests(second), [Req::Release { token: 5 }]);
+            world.released(second, 5);
+        }
+        assert_eq!(world.core.counts().requests, 0);
+        assert!(world.faults.is_empty());
+    }
+}
+
+#[test]
+fn a_left_lock_is_not_released_by_a_late_confirmation() {
+    let (mut world, first) = World::welcomed();
+    let ticket = world.ticket(first, 2);
+    world.core.extend_ticket(world.now, ticket, SECOND * 60).unwrap();
+    world.run();
+    world.core.leave_ticket(world.now, ticket);
+    world.take_requests(first);
+    world.pass(SECOND * 3);
+    world.extended(first, 5, 60);
+    assert_eq!(world.core.counts().requests, 0);
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use lockstead_client_core::{
-    AcquireError, Config, Core, Counts, Fault, Instant, Margin, OpResult, Output, SessionId, Transmit,
+    AcquireError, Config, Core, Counts, Fault, Instant, Lost, Margin, OpResult, Output, SessionId, Transmit,
 };
 use lockstead_proto::{
     Acquired, Answer, BusyReason, ErrorAnswer, ErrorCode, Extended, NotHeld, Pong, Released, Request,
@@ -16,6 +16,9 @@ pub const SECOND: Duration = Duration::from_secs(1);
 pub const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
+
+/// No input of a test makes the core do more than this.
+const ENOUGH: u32 = 1_000;
 
 pub const SERVER: &str = "server=lockstead/1 id=aa session=1 max_key=1024 max_lease=255";
 pub const OTHER_SERVER: &str = "id=bb";
@@ -36,6 +39,7 @@ pub enum Req {
 #[derive(Debug, Default)]
 pub struct Wire {
     pub address: usize,
+    hello: u64,
     /// How many more bytes the kernel accepts.
     pub room: usize,
     bytes: Vec<u8>,
@@ -98,17 +102,21 @@ impl World {
 
     /// Does what the core asks for, until it asks for nothing more.
     pub fn run(&mut self) {
-        loop {
+        for _ in 0..ENOUGH {
+            let mut moved = false;
             while let Some(output) = self.core.poll_output() {
+                moved = true;
                 self.output(output);
             }
-            let open: Vec<SessionId> =
-                self.wires.iter().filter(|(_, w)| w.closed.is_none()).map(|(&id, _)| id).collect();
-            let moved = open.into_iter().any(|id| self.transmit(id));
-            if !moved && !self.core.has_output() {
+            for id in self.open_sessions() {
+                moved |= self.transmit(id);
+            }
+            if !moved {
+                assert!(!self.core.has_output());
                 return;
             }
         }
+        panic!("the core never comes to rest");
     }
 
     fn output(&mut self, output: Output) {
@@ -149,12 +157,21 @@ impl World {
     /// Lets time pass, doing everything that is due on the way at its own instant.
     pub fn pass(&mut self, span: Duration) {
         let end = self.now + span;
+        let mut wakeups = 0;
         while let Some(due) = self.core.next_wakeup().filter(|&due| due <= end) {
+            wakeups = if due > self.now { 0 } else { wakeups + 1 };
+            assert!(wakeups < ENOUGH, "the same instant is due again and again");
             self.now = self.now.max(due);
             self.core.tick(self.now);
             self.run();
         }
         self.now = end;
+    }
+
+    /// Time passes without anybody looking, as when the machine is suspended; then what is due happens at once.
+    pub fn sleep(&mut self, span: Duration) {
+        self.now = self.now + span;
+        self.pass(Duration::ZERO);
     }
 
     pub fn pass_until(&mut self, instant: Instant) {
@@ -193,10 +210,17 @@ impl World {
     pub fn connect(&mut self, session: SessionId) -> u64 {
         self.core.connected(self.now, session);
         self.run();
-        match self.take_requests(session).as_slice() {
+        let id = match self.take_requests(session).as_slice() {
             [Req::Hello { id, text }] if text == "name=test" => *id,
             other => panic!("{other:?} before the welcome"),
-        }
+        };
+        self.wire(session).hello = id;
+        id
+    }
+
+    /// The id of the hello of a session.
+    pub fn hello(&self, session: SessionId) -> u64 {
+        self.wires[&session].hello
     }
 
     /// Everything that the server has read since the last time.
@@ -227,7 +251,7 @@ impl World {
         self.run();
     }
 
-    fn read(&mut self, session: SessionId) {
+    pub fn read(&mut self, session: SessionId) {
         let bytes = std::mem::take(&mut self.wire(session).unread);
         if !bytes.is_empty() {
             self.core.received(self.now, session, &bytes);
@@ -300,12 +324,34 @@ impl World {
         self.answer(session, Answer::Error(ErrorAnswer { code, id, text: "no" }));
     }
 
+    /// The connection breaks, and the next one is welcomed by the same server.
+    pub fn reconnect(&mut self, session: SessionId) -> SessionId {
+        self.cut(session);
+        self.pass(ms(51));
+        let next = self.session();
+        assert_ne!(session, next);
+        self.welcome(next);
+        next
+    }
+
     /// A ticket with token 5 on `session`.
     pub fn ticket(&mut self, session: SessionId, lease_s: u8) -> u64 {
+        self.ticket_with_token(session, lease_s, 5)
+    }
+
+    pub fn ticket_with_token(&mut self, session: SessionId, lease_s: u8, token: u64) -> u64 {
         let owner = self.acquire(SECOND, SECOND * u32::from(lease_s));
-        self.take_request(session);
-        self.grant(session, owner, 5, lease_s);
+        self.take_requests(session);
+        self.grant(session, owner, token, lease_s);
         self.outcome(owner).unwrap()
+    }
+
+    pub fn valid_until(&mut self, ticket: u64) -> Instant {
+        self.core.ticket(self.now, ticket).unwrap().valid_until
+    }
+
+    pub fn lost_reason(&mut self, ticket: u64) -> Option<Lost> {
+        self.core.ticket(self.now, ticket).unwrap().lost
     }
 
     pub fn assert_counts(&self, counts: Counts) {
