@@ -123,6 +123,8 @@ impl Drop for Proxy {
 /// One connection: to the server as soon as the way is open, then both ways until it ends.
 fn relay(client: TcpStream, to: SocketAddr, shared: &Arc<Shared>, links: &Mutex<Vec<Weak<Link>>>) {
     let refused = shared.wait_until_open(Direction::Up).is_none_or(|faults| faults.refuse);
+    // Whoever sees the connection at the server can count on a `reset` that reaches it: it waits for this lock.
+    let mut links = links.lock().unwrap_or_else(PoisonError::into_inner);
     let server = if refused { Err(io::ErrorKind::ConnectionRefused.into()) } else { TcpStream::connect(to) };
     let Ok(server) = server else {
         link::reset_on_drop(&client);
@@ -130,7 +132,7 @@ fn relay(client: TcpStream, to: SocketAddr, shared: &Arc<Shared>, links: &Mutex<
     };
     if let Ok(link) = Link::new(client, server) {
         let link = Arc::new(link);
-        links.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&link));
+        links.push(Arc::downgrade(&link));
         link::start(&link, shared);
     }
 }
