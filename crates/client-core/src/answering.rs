@@ -40,15 +40,15 @@ impl Core {
 
     /// Deals with every whole answer in `input` and says how many bytes that took.
     fn answers(&mut self, now: Instant, id: SessionId, input: &[u8]) -> Result<usize, Broken> {
-        let mut used = 0;
-        while let Some((answer, length)) = decode_answer(&input[used..]).map_err(|_| Broken)? {
-            used += length;
+        let mut rest = input;
+        while let Some((answer, length)) = decode_answer(rest).map_err(|_| Broken)? {
+            rest = &rest[length..];
             self.answer(now, id, answer)?;
             if self.session(id).is_none() {
-                return Ok(used);
+                break;
             }
         }
-        Ok(used)
+        Ok(input.len() - rest.len())
     }
 
     fn answer(&mut self, now: Instant, id: SessionId, answer: Answer<'_>) -> Result<(), Broken> {

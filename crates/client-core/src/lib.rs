@@ -42,12 +42,18 @@
 //! - A session whose transport takes nothing for a second is suspect too: what waits behind it may go elsewhere.
 //! - Before a suspect session is given up for its silence, and before a call ends at its deadline, the shell hands in
 //!   what the kernel has ([`Output::Look`]).
+//! - An error to the hello that is no refusal closes the session; the next try comes with backoff.
 //! - Queries and pings are sent again like releases and extends. Requests with a token of the program's own end after
 //!   [`TRANSPORT_DEADLINE`]; those of tickets when the lease has surely ended, an extend at the `valid_until` of then.
+//!   When another server takes over, every request that names a token ends.
+//! - Each sending of an extend counts when it is answered, even if the request is over by then. One that is confirmed
+//!   after the release of its ticket was given up starts another release.
 //! - A refusal at hello, or another server's id, ends what is queued and was never sent; releases of tickets and
 //!   compensating releases stay, since another address may still take them.
 //! - A closing `X` that names an acquire answers it (Rejected) before it breaks the session.
-//! - A capped keep-alive asks for shorter leases at the end, so that the lock itself ends with the cap.
+//! - Keep-alive extends no later than half-way to `valid_until`, which is before a third of the lease after an extend to
+//!   a short one or with a great margin. A capped keep-alive asks for shorter leases at the end, so that the lock itself
+//!   ends with the cap.
 //! - A shutdown loses and releases every ticket in use, and cancels open acquires: what is not known of them after
 //!   [`FLUSH`] is Indeterminate.
 #![no_std]

@@ -33,7 +33,8 @@ pub enum AcquireError {
     Unsent(UnsentCause),
     /// Nobody knows whether the lock was granted. Do **not** do what it protects, and do not take this for
     /// [`Timeout`](Self::Timeout): somebody may hold the lock, and it may be the grant of this very call that nobody
-    /// saw. Calling again is allowed: such a grant ends with its lease, and the new call simply waits for that.
+    /// saw. Calling again is allowed, with a wait of at least the lease of this call: such a grant ends with its lease,
+    /// and the new call waits for that. With a shorter wait a `Timeout` may come from that very grant.
     #[error("whether the lock was granted is not known: {0}")]
     Indeterminate(IndeterminateCause),
     /// The call itself is wrong; said at once, nothing was sent.
@@ -63,16 +64,16 @@ pub enum UsageError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnsentCause {
-    /// No session became usable before the time for sending was over.
+    /// No session became usable before the time for sending was over. Call again; is the address right?
     #[error("no server answered in time")]
     BudgetEnded,
-    /// The client already has as many calls open as it may have.
+    /// The client already has as many calls open as it may have. Call again after a pause.
     #[error("the client's own queue is full")]
     QueueFull,
-    /// The client was shut down.
+    /// The client was shut down. Make a new one.
     #[error("the client is shut down")]
     ShutDown,
-    /// The server refused the client at hello.
+    /// The server refused the client at hello. Mend the configuration.
     #[error("the server refused this client: {message} ({code})")]
     Refused {
         /// Why.
@@ -80,10 +81,10 @@ pub enum UnsentCause {
         /// The server's own sentence.
         message: String,
     },
-    /// The address leads to another server than the one that this client knows.
+    /// The address leads to another server than the one that this client knows. Mend the list of addresses.
     #[error("the address leads to another server than before")]
     OtherServer,
-    /// The process was forked after the client was made; in the child the client is dead.
+    /// The process was forked after the client was made; in the child the client is dead. Make a new one there.
     #[error("the client belongs to the parent process")]
     ForkedChild,
 }

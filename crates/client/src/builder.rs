@@ -103,7 +103,8 @@ impl<C> Builder<C> {
     }
 
     /// The least time before the end of a lease at which its ticket counts as lost: time for late timers, and for the
-    /// program to stop what the lock protects. Can only be raised. Default: 20 ms.
+    /// program to stop what the lock protects. Can only be raised. Default: 20 ms. A lease must be longer than the
+    /// margin, or no acquire can succeed: each grant would come too late to be used.
     pub fn margin(mut self, least: Duration) -> Self {
         self.margin.least = least;
         self

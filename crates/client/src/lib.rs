@@ -1,4 +1,4 @@
-//! A client for [Lockstead](https://crates.io/crates/lockstead), a small lock server that grants leases on named keys.
+//! A client for Lockstead, a small lock server that grants leases on named keys.
 //!
 //! A program asks for the lock on a key, gets a [`Ticket`] that says until when it surely holds it, does what only one
 //! may do at a time, and releases it. If it dies instead, the lock ends with its lease.
@@ -79,11 +79,20 @@
 //! **Indeterminate** is what other clients hide: the request may have reached the server, and then the connection broke
 //! or the answer came too late. The lock may be held by this very call, with nobody to use it. Do not go on as if you
 //! had it. Do not take it for "somebody else is at work" or "the server is down, so nobody can be". You may call again
-//! at once: a grant that nobody saw ends with its lease, and the new call queues behind it like any other. A program
-//! that must not wait so long should ask for shorter leases.
+//! at once, with a wait of at least the lease that the lost call asked for: a grant that nobody saw ends with its lease,
+//! and the new call queues behind it like any other. With a shorter wait, above all zero, a
+//! [`Timeout`](AcquireError::Timeout) may come from that unseen grant, and then does not mean that somebody is at work.
+//! A program that must not wait so long should ask for shorter leases.
 //!
 //! A call ends by itself: after its wait and at most 2 s more ([`answer_allowance`](Builder::answer_allowance)), or with
 //! a wait of zero after at most 5 s. It sends its request to a server once, never twice.
+//!
+//! # One run among many machines
+//!
+//! A lock keeps two from working at a time, not one after the other: a machine whose clock is behind takes the released
+//! lock and runs the job a second time. Either end the run with [`extend`](Ticket::extend) and then
+//! [`leave`](Ticket::leave), for longer than the machines' clocks differ (at most 255 s), or record the run where the
+//! job writes, and check that under the lock. Only the second is safe when the server restarts.
 //!
 //! # Giving up, ending, dying
 //!

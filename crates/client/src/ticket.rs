@@ -21,7 +21,7 @@ use crate::waiting::Signal;
 /// refuse a smaller one than it has seen: a program can be stopped between its last look at the ticket and the write.
 ///
 /// Dropping a ticket releases the lock in the background.
-#[must_use = "dropping a ticket releases the lock"]
+#[must_use = "dropping a ticket releases the lock at once, and so does `let _ =`: bind it to a name"]
 pub struct Ticket {
     handle: Arc<Handle>,
     /// Names the ticket in the core.
@@ -78,18 +78,21 @@ impl Ticket {
     }
 
     /// Resolves when the ticket is lost, before the lock can be somebody else's. Stop then what the lock protects. The
-    /// signal may outlive the ticket, and be awaited in another task.
+    /// signal may outlive the ticket, and be awaited in another task. After [`release`](Self::release),
+    /// [`leave`](Self::leave) or a drop it resolves too, with [`Lost::Ended`].
     pub fn lost(&self) -> LostSignal {
         LostSignal { shared: self.handle.0.clone(), ticket: self.id, signal: None }
     }
 
-    /// Extends the ticket by itself from now on, until it is lost or ended. Not for ever in a program that hangs:
+    /// Extends the ticket by itself from now on, each third of its lease, until it is lost or ended. Not for ever in a
+    /// program that hangs:
     /// then nobody else gets the lock; see [`keep_alive_for`](Self::keep_alive_for).
     pub fn keep_alive(&self) {
         let _ = self.handle.input(|state, now| state.core.keep_alive(now, self.id, None));
     }
 
-    /// Extends the ticket by itself, but to no later than `max` from now (rounded up to a whole second).
+    /// Extends the ticket by itself, but to no later than about `max` from now: the last lease is rounded up to a whole
+    /// second. Then the ticket is lost as [`Lost::Expired`].
     pub fn keep_alive_for(&self, max: Duration) {
         let _ = self.handle.input(|state, now| state.core.keep_alive(now, self.id, Some(max)));
     }
@@ -120,7 +123,8 @@ impl Ticket {
         }
     }
 
-    /// Ends the ticket without releasing the lock: it stays held until its lease ends or somebody releases its token.
+    /// Ends the ticket without releasing the lock: keep-alive stops, and the lock stays held until the lease that was
+    /// extended last ends, or somebody releases its token.
     pub fn leave(mut self) {
         self.ended = true;
         let _ = self.handle.input(|state, now| state.core.leave_ticket(now, self.id));

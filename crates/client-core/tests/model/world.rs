@@ -13,7 +13,7 @@ use crate::steps::Step;
 use crate::wire::Wire;
 
 /// No input makes the core do more than this.
-const ENOUGH: u32 = 2_000;
+const ENOUGH: u32 = 200;
 
 /// What differs from history to history.
 #[derive(Clone, Copy, Debug)]

@@ -329,9 +329,9 @@ fn rule07_at_the_very_deadline_a_grant_is_too_late_and_a_timeout_counts() {
         world.now = world.now + SECOND * 5;
         world.grant(session, granted, 9, 30);
         world.timeout(session, refused);
+        assert_eq!(world.take_request(session), Req::Release { token: 9 }, "at once");
         assert_eq!(world.outcome(granted), TOO_LATE);
         assert_eq!(world.outcome(refused), Err(AcquireError::Timeout));
-        assert_eq!(world.take_request(session), Req::Release { token: 9 });
         assert_eq!(world.closed(session), None);
     }
 }

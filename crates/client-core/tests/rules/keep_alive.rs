@@ -351,3 +351,13 @@ fn rule14_every_open_extend_ends_with_the_loss() {
         assert_eq!(world.result(extend), OpResult::Extend(Err(ExtendError::Lost(Lost::NotHeld))));
     }
 }
+
+#[test]
+fn rule14_after_a_suspend_beyond_the_end_nothing_is_extended() {
+    let (mut world, session) = World::welcomed();
+    let ticket = world.ticket(session, 9);
+    world.core.keep_alive(world.now, ticket, None);
+    world.sleep(SECOND * 20);
+    assert_eq!(world.lost, [ticket]);
+    assert_eq!(world.take_requests(session), [Req::Release { token: 5 }]);
+}

@@ -33,6 +33,7 @@ fn offers(world: &mut World) -> Vec<Vec<u8>> {
     let mut offers = Vec::new();
     while world.core.transmit(world.now, session, |bytes| {
         offers.push(bytes.to_vec());
+        assert!(offers.len() < 1_000, "they never end");
         bytes.len()
     }) == Transmit::Taken
     {}

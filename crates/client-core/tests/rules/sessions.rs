@@ -1,6 +1,8 @@
 //! Rules 16 and 18: opening connections, trying again, bounds.
 
-use lockstead_client_core::{AcquireError, Config, Counts, FLUSH, Margin, TRANSPORT_DEADLINE, UnsentCause};
+use lockstead_client_core::{
+    AcquireError, Config, Counts, FLUSH, Margin, Output, TRANSPORT_DEADLINE, UnsentCause,
+};
 use lockstead_proto::{Answer, Welcome};
 
 use crate::world::{Req, SECOND, World, ms};
@@ -262,4 +264,15 @@ fn rule16_after_a_welcome_the_next_failure_is_a_first_one() {
         world.pass(ms(51));
         assert_ne!(world.session(), session);
     }
+}
+
+#[test]
+fn what_is_to_be_done_is_announced() {
+    let mut world = World::new();
+    assert!(!world.core.has_output());
+    world.core.acquire(world.now, "k", SECOND, SECOND).unwrap();
+    assert!(world.core.has_output());
+    assert!(matches!(world.core.poll_output(), Some(Output::Connect { address: 0, .. })));
+    assert!(!world.core.has_output());
+    assert_eq!(world.core.poll_output(), None);
 }

@@ -215,3 +215,15 @@ fn rule06_a_layer_that_takes_everything_makes_everything_possibly_sent() {
         assert_eq!(world.outcome(owner), indeterminate(IndeterminateCause::SessionBroke));
     }
 }
+
+#[test]
+fn rule01_the_answer_allowance_can_be_raised() {
+    let mut world = World::with(|config| config.answer_allowance = SECOND * 10);
+    let owner = world.acquire(SECOND, SECOND);
+    let session = world.session();
+    world.welcome(session);
+    world.pass(ms(10_999));
+    assert_eq!(world.take(owner), None);
+    world.timeout(session, owner);
+    assert_eq!(world.outcome(owner), Err(AcquireError::Timeout));
+}

@@ -13,7 +13,7 @@ use super::park::{block_on, block_on_for};
 ///
 /// Dropping a ticket releases the lock in the background.
 #[derive(Debug)]
-#[must_use = "dropping a ticket releases the lock"]
+#[must_use = "dropping a ticket releases the lock at once, and so does `let _ =`: bind it to a name"]
 pub struct Ticket(crate::Ticket);
 
 impl Ticket {
