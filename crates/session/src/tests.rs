@@ -355,8 +355,10 @@ fn after_a_failed_write_requests_count_and_nothing_is_written() {
     bench.session.write_failed();
     assert_eq!(bench.session.phase(), Phase::Open);
     assert_eq!(bench.session.output(), b"");
-    bench.turn(&bytes(&[release(1, "a"), acquire(3, "c"), ping(4)]));
+    bench.session.received(&bytes(&[release(1, "a"), acquire(3, "c"), ping(4)]));
+    bench.process(NextRequests::All);
     assert_eq!(bench.session.output(), b"");
+    bench.session.settle(bench.now);
     assert_eq!(bench.session.buffered_output(), 0, "what nobody will read takes no memory");
     assert_eq!(bench.engine.counts().held, 2);
     bench.turn(b"Z");
