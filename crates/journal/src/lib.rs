@@ -1,0 +1,45 @@
+//! Keeps the few decisions of a lock server that must survive: granted, extended, freed.
+//!
+//! The journal knows no locks. It takes decisions and says how far they are safe; at a start it tells which leases
+//! are live, whether and how long the server must recover, and from where tokens go on. The bytes on disk are
+//! described in docs/journal-format.md, what the modes promise in docs/guarantees.md.
+//!
+//! - `journal`: what a server calls; `core`: what it decides, without a thread or a file; `job`, `executor`: what is
+//!   done to the disk and on which thread.
+//! - `open`, `replay`, `checkpoint`: the start.
+//! - `record`, `batch`, `segment`, `bytes`: the format.
+//! - `storage`: the one door to the disk, with `file_storage` and `memory_storage` behind it.
+//! - `repair`, `dump`: what operators call.
+
+mod batch;
+mod boot;
+mod bytes;
+mod checkpoint;
+mod core;
+mod dump;
+mod executor;
+mod file_storage;
+mod job;
+mod journal;
+mod memory_storage;
+mod open;
+mod record;
+mod repair;
+mod replay;
+mod segment;
+mod storage;
+mod tokens;
+
+pub use self::boot::BootIdentity;
+pub use self::core::{Change, Position};
+pub use self::dump::{DumpError, dump};
+pub use self::executor::{Executor, Manual, Threaded};
+pub use self::file_storage::FileStorage;
+pub use self::job::{Done, Job};
+pub use self::journal::Journal;
+pub use self::memory_storage::{Disk, Fault, MemoryStorage, Op};
+pub use self::open::{Lease, OpenError, OpenOptions, Opened, Warning};
+pub use self::record::Mode;
+pub use self::repair::{Cut, RepairError, Report, cut, mark_restored, report};
+pub use self::storage::{AppendFile, Storage};
+pub use self::tokens::TokenBlock;
