@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use crate::batch;
+use crate::canary::{self, Canary};
 use crate::job::SharedFile;
 use crate::record::{Cause, Ceilings, End, LeaseRecord, Mode, Record, Run, lease_bytes};
 use crate::segment::Name;
@@ -130,8 +131,6 @@ pub(crate) struct Core {
     /// Bytes of decisions and of copies in this turn.
     decided: usize,
     copied: usize,
-    #[cfg(test)]
-    pub(crate) appends_after_failure: bool,
 }
 
 impl Core {
@@ -166,8 +165,6 @@ impl Core {
             stopping: false,
             decided: 0,
             copied: 0,
-            #[cfg(test)]
-            appends_after_failure: false,
         }
     }
 
@@ -249,6 +246,9 @@ impl Core {
             self.run.ceilings.token = next.last();
             let at = self.append(&Record::TokenCeiling(next.last()));
             self.tokens.reserve(next, at);
+            if canary::is_planted(Canary::TokensUnsynced) {
+                self.tokens.checkpointed();
+            }
         }
         block
     }
@@ -264,7 +264,10 @@ impl Core {
     }
 
     fn update_reached(&mut self) {
-        self.barrier = self.barrier.filter(|barrier| self.synced < barrier.last);
+        let holds = |barrier: &Barrier| {
+            self.synced < barrier.last && !canary::is_planted(Canary::LeaseCeilingUnsynced)
+        };
+        self.barrier = self.barrier.filter(holds);
         let safe = match (self.run.mode, self.barrier) {
             (Mode::Machine, _) => self.synced,
             (Mode::Process, None) => self.written,
@@ -285,7 +288,11 @@ impl Core {
 
     /// What the directory takes, in bytes, as far as the journal knows.
     pub(crate) fn directory_bytes(&self) -> u64 {
-        let stale: u64 = self.old.iter().chain(&self.trash).map(|stale| stale.bytes).sum();
+        let going = match &self.in_flight {
+            Some(InFlight::Unlink(files)) => &files[..],
+            _ => &[],
+        };
+        let stale: u64 = self.old.iter().chain(&self.trash).chain(going).map(|stale| stale.bytes).sum();
         stale + self.segment.as_ref().map_or(0, |segment| segment.bytes)
     }
 
@@ -296,7 +303,9 @@ impl Core {
     /// Whether there is room for more decisions now. If not, a job is under way whose end makes room.
     pub(crate) fn admits(&self) -> bool {
         let full = self.directory_bytes() > FULL_BYTES + self.live_bytes * 11 / 4;
-        self.buffer.len() < FULL_BUFFER && !(full && self.is_checkpointing())
+        // If it stays full for another reason, refusing would not help.
+        let is_emptied = self.is_checkpointing() || self.is_unlinking();
+        self.buffer.len() < FULL_BUFFER && !(full && is_emptied)
     }
 
     /// When a turn is needed at the latest.
@@ -313,8 +322,7 @@ impl Core {
     /// A write, a sync or the making of a segment failed: nothing more is appended to the current segment, and
     /// nothing is safe until a checkpoint has succeeded.
     fn fail(&mut self, error: &io::Error) {
-        #[cfg(test)]
-        if self.appends_after_failure {
+        if canary::is_planted(Canary::AppendAfterFailure) {
             return;
         }
         if let Some(segment) = self.segment.take() {

@@ -204,10 +204,3 @@ impl Journal {
         }
     }
 }
-
-#[cfg(test)]
-impl Journal {
-    pub(crate) fn core_mut(&mut self) -> &mut Core {
-        &mut self.core
-    }
-}

@@ -14,6 +14,7 @@
 mod batch;
 mod boot;
 mod bytes;
+mod canary;
 mod checkpoint;
 mod core;
 mod dump;
@@ -29,6 +30,9 @@ mod replay;
 mod segment;
 mod storage;
 mod tokens;
+
+#[cfg(test)]
+mod tests;
 
 pub use self::boot::BootIdentity;
 pub use self::core::{Change, Position};

@@ -284,6 +284,12 @@ impl MemoryStorage {
         self.inner().disk.clone()
     }
 
+    /// The size of all files.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.inner().disk.bytes()
+    }
+
     /// How much has been done to the disk.
     #[must_use]
     pub fn log_len(&self) -> usize {

@@ -6,6 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::boot::BootIdentity;
+use crate::canary::{self, Canary};
 use crate::checkpoint::Alone;
 use crate::core::{CHECKPOINT_BYTES, Core, Current, Stale, Start};
 use crate::executor::Executor;
@@ -239,6 +240,7 @@ impl Plan {
 /// The end on the clock of this boot. An end is read only under the boot identity of its run; otherwise what was left
 /// of it runs from now on, with the millisecond that rounding may have cost.
 fn end_on_this_boot(end: End, another_boot: bool, now_ms: u64) -> Option<u64> {
+    let another_boot = another_boot && !canary::is_planted(Canary::ForeignEnds);
     let ends_ms = match (another_boot, end.left_ms) {
         (false, _) => end.at_ms,
         (true, 0) => return None,
@@ -258,7 +260,8 @@ fn live_leases(leases: HashMap<Box<str>, (u64, End)>, another_boot: bool, now_ms
 
 /// Until when a start recovers: grants that it does not know may run so long, or an earlier recovery does.
 fn recovery_ends_ms(replay: &Replay, now_ms: u64) -> Option<u64> {
-    let older = replay.run.recovery.and_then(|end| end_on_this_boot(end, replay.another_boot, now_ms));
+    let older = replay.run.recovery.filter(|_| !canary::is_planted(Canary::DropRecoveryEnd));
+    let older = older.and_then(|end| end_on_this_boot(end, replay.another_boot, now_ms));
     let may_lack_grants = replay.another_boot && replay.run.mode == Mode::Process && !replay.is_stopped;
     let lease_ms = u64::from(replay.ceilings.lease_ms);
     let own = (may_lack_grants && lease_ms > 0).then(|| now_ms + lease_ms + 1);

@@ -14,7 +14,7 @@ fn options(mode: Mode, now_ms: u64) -> OpenOptions {
 
 fn open(dir: &Path, options: &OpenOptions) -> Result<(Opened, Receiver<()>), OpenError> {
     let (wake, woken) = mpsc::channel();
-    let storage = Arc::new(FileStorage::open(dir).unwrap());
+    let storage = Arc::new(FileStorage::open(dir).expect("a temporary directory can be used"));
     let opened = Journal::open(storage, options, move || {
         // Nobody waits any more when the test is over.
         let _ = wake.send(());
@@ -26,7 +26,7 @@ fn open(dir: &Path, options: &OpenOptions) -> Result<(Opened, Receiver<()>), Ope
 fn settle(journal: &mut Journal, woken: &Receiver<()>, now_ms: u64) {
     journal.flush();
     while journal.reached() < journal.position() {
-        woken.recv().unwrap();
+        woken.recv().expect("the journal wakes after each job");
         journal.turn(now_ms);
         journal.flush();
     }

@@ -22,10 +22,22 @@ pub(crate) struct Write {
 
 /// The job that is under way.
 pub(crate) enum InFlight {
-    Write { upto: u64, segment: u64 },
-    Sync { upto: u64, segment: u64, bytes: u64 },
+    Write {
+        upto: u64,
+        segment: u64,
+    },
+    Sync {
+        upto: u64,
+        segment: u64,
+        bytes: u64,
+    },
     Create(NewSegment),
-    Publish { upto: u64, segment: u64, name: Name },
+    Publish {
+        upto: u64,
+        segment: u64,
+        name: Name,
+    },
+    /// These still count until it is done.
     Unlink(Vec<Stale>),
 }
 
@@ -174,6 +186,12 @@ impl Core {
         self.in_flight = Some(InFlight::Publish { upto, segment: number, name });
         let (file, new) = (Arc::clone(&segment.file), segment.name.to_string());
         Some(Work::Publish { file, new, name: name.to_string() })
+    }
+
+    /// Whether files that take room are about to go.
+    pub(super) fn is_unlinking(&self) -> bool {
+        let is_due = !self.trash.is_empty() && self.now_ms >= self.unlink_at_ms;
+        is_due || matches!(self.in_flight, Some(InFlight::Unlink(_)))
     }
 
     fn unlink_trash(&mut self) -> Option<Work> {
