@@ -23,8 +23,8 @@ pub(crate) use jobs::begin;
 
 /// A checkpoint is due when the current segment has grown beyond this much and the live leases.
 pub(crate) const CHECKPOINT_BYTES: u64 = 32 << 20;
-/// Nothing new is admitted while a checkpoint is on its way and the directory is near its limit of 64 MiB and three
-/// times the live leases.
+/// Nothing new is admitted while a checkpoint is on its way and the directory takes more than this and twice the live
+/// leases. So with the checkpoint of a start behind it, it stays below 64 MiB and three times the live leases.
 const FULL_BYTES: u64 = 56 << 20;
 /// Nothing new is admitted while so much waits to be written.
 const FULL_BUFFER: usize = 4 << 20;
@@ -302,7 +302,7 @@ impl Core {
 
     /// Whether there is room for more decisions now. If not, a job is under way whose end makes room.
     pub(crate) fn admits(&self) -> bool {
-        let full = self.directory_bytes() > FULL_BYTES + self.live_bytes * 11 / 4;
+        let full = self.directory_bytes() > FULL_BYTES + 2 * self.live_bytes;
         // If it stays full for another reason, refusing would not help.
         let is_emptied = self.is_checkpointing() || self.is_unlinking();
         self.buffer.len() < FULL_BUFFER && !(full && is_emptied)
@@ -338,6 +338,8 @@ impl Core {
         self.sync_at_ms = None;
         self.unsynced_old = None;
         self.unsynced_bytes = 0;
+        // What is left of a failed try may be what fills the disk.
+        self.unlink_at_ms = self.now_ms;
         let was_failing = self.failing.replace(self.now_ms + SECOND_MS).is_some();
         if !was_failing || self.appended > self.lost {
             self.lost = self.appended;

@@ -10,7 +10,7 @@ use crate::job::{Done, Job};
 use crate::storage::Storage;
 
 /// Does jobs, one after the other. The journal hands in the next only when the one before is done.
-pub trait Executor {
+pub trait Executor: Send {
     /// Takes a job.
     fn submit(&mut self, job: Job);
 

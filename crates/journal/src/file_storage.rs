@@ -43,7 +43,8 @@ impl FileStorage {
         Ok(storage)
     }
 
-    /// The directory at `path`, which must be there.
+    /// The directory at `path`, which must be there: for those who look at a journal, and for a server that requires
+    /// one.
     ///
     /// # Errors
     /// If it is not, or is no directory.

@@ -216,7 +216,7 @@ impl Plan {
         let leases = live_leases(std::mem::take(&mut replay.leases), replay.another_boot, now_ms);
         let longest_ms = leases.last().map_or(0, |lease| End::new(lease.ends_ms, now_ms).left_ms);
         let run = Run {
-            number: replay.run.number + 1,
+            number: replay.run.number.saturating_add(1),
             mode: options.mode,
             kind: Kind::Alone,
             server_id: replay.run.server_id,

@@ -176,7 +176,7 @@ impl<'a> Record<'a> {
             COPY => Self::Lease(LeaseRecord::decode(Cause::Copy, bytes)?),
             FREED => Self::Freed { token: decode_token(bytes)?, key: decode_key(bytes)? },
             LEASE_CEILING => Self::LeaseCeiling(bytes.u32()?),
-            TOKEN_CEILING => Self::TokenCeiling(bytes.u64()?),
+            TOKEN_CEILING => Self::TokenCeiling(decode_token_ceiling(bytes)?),
             END_MARK => Self::EndMark,
             STOP => Self::Stop,
             REPAIR_MARK => Self::RepairMark(match bytes.u8()? {
@@ -274,7 +274,7 @@ impl Run {
                 _ => return None,
             },
             server_id: bytes.array()?,
-            ceilings: Ceilings { lease_ms: bytes.u32()?, token: bytes.u64()? },
+            ceilings: Ceilings { lease_ms: bytes.u32()?, token: decode_token_ceiling(bytes)? },
             recovery: Some(End::decode(bytes)?).filter(|end| end.at_ms != 0),
             boot: {
                 let length = usize::from(bytes.u8()?);
@@ -294,6 +294,11 @@ fn encode_key(key: &str, out: &mut Vec<u8>) {
 fn decode_key<'a>(bytes: &mut Bytes<'a>) -> Option<&'a str> {
     let length = usize::from(bytes.u16()?);
     bytes.text(length).filter(|_| (1..=MAX_KEY).contains(&length))
+}
+
+/// There are always tokens above a ceiling.
+fn decode_token_ceiling(bytes: &mut Bytes<'_>) -> Option<u64> {
+    bytes.u64().filter(|&token| token < 1 << 63)
 }
 
 fn decode_token(bytes: &mut Bytes<'_>) -> Option<u64> {

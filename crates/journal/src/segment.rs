@@ -22,7 +22,8 @@ pub(crate) enum Name {
 impl Name {
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let (digits, kind) = name.split_once('.')?;
-        let number = u64::from_str_radix(digits, 16).ok()?;
+        // There is always a number above.
+        let number = u64::from_str_radix(digits, 16).ok().filter(|&number| number < u64::MAX)?;
         let parsed = match kind {
             "journal" => Self::Journal(number),
             "new" => Self::New(number),

@@ -4,6 +4,9 @@
 /// How many tokens a block has.
 const BLOCK: u64 = 1 << 18;
 
+/// A wall clock that shows a later time than this, in the year 148,108, is not believed: tokens stay below 2^63.
+const LATEST_US: u64 = 1 << 62;
+
 /// Consecutive tokens that nobody has used and nobody else ever will.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenBlock {
@@ -16,7 +19,7 @@ pub struct TokenBlock {
 impl TokenBlock {
     /// The block above every token up to `ceiling`, and not below the wall clock's microseconds since 1970.
     pub(crate) fn above(ceiling: u64, wall_us: u64) -> Self {
-        Self { first: wall_us.max(ceiling + 1), count: BLOCK }
+        Self { first: wall_us.min(LATEST_US).max(ceiling + 1), count: BLOCK }
     }
 
     /// The greatest token in it.

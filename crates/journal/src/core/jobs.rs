@@ -122,9 +122,9 @@ impl Core {
             return None;
         }
         let work = match self.failing {
-            Some(retry_ms) if self.segment.is_none() => {
-                (self.now_ms >= retry_ms && !self.stopping).then(|| self.create(Kind::Alone))
-            }
+            Some(retry_ms) if self.segment.is_none() => self
+                .unlink_trash()
+                .or_else(|| (self.now_ms >= retry_ms && !self.stopping).then(|| self.create(Kind::Alone))),
             _ => self.next_work(),
         };
         work.map(Job)

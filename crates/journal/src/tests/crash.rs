@@ -25,10 +25,32 @@ pub(super) struct Plan {
     pub(super) faults: bool,
 }
 
+/// What the runs went through.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
-    pub(super) boundaries: u64,
-    pub(super) starts: u64,
+    /// Places at which a process was killed and the power taken.
+    boundaries: u64,
+    /// Starts after that; how many of them recovered, and how many because of a damaged end.
+    starts: u64,
+    recovering: u64,
+    damaged: u64,
+    /// Segments that got their names: one for each start, the others are checkpoints while serving.
+    processes: u64,
+    segments: u64,
+    /// Times that a checkpoint ended a failure.
+    recovered: u64,
+}
+
+impl Tally {
+    fn add(&mut self, other: Self) {
+        self.boundaries += other.boundaries;
+        self.starts += other.starts;
+        self.recovering += other.recovering;
+        self.damaged += other.damaged;
+        self.processes += other.processes;
+        self.segments += other.segments;
+        self.recovered += other.recovered;
+    }
 }
 
 /// A process that has come to its end: what happened, when it ended, and how much it decided.
@@ -43,7 +65,7 @@ pub(super) struct Run {
     rng: Rng,
     plan: Plan,
     boots: u64,
-    pub(super) tally: Tally,
+    tally: Tally,
 }
 
 impl Run {
@@ -63,7 +85,8 @@ impl Run {
             mode: if self.rng.one_in(2) { Mode::Process } else { Mode::Machine },
             boot,
             knows_boot: !self.rng.one_in(12),
-            max_lease_s: [3, 30, 255][self.rng.below(3) as usize],
+            max_lease_s: [3, 10, 30, 255][self.rng.below(4) as usize],
+            checkpoint_bytes: 300 << self.rng.below(5),
             habits: self.plan.habits,
         }
     }
@@ -76,19 +99,20 @@ impl Run {
         let mut left = OPERATIONS;
         while left > 0 {
             let setting = self.setting(boot);
-            let turns = 10 + self.rng.below(120);
+            let turns = 10 + self.rng.below(300);
             let storage = Arc::new(MemoryStorage::new(disk.clone()));
             let Ended { events, now_us, decided } = self.process(&storage, setting, &truth, turns)?;
             left = left.saturating_sub(decided);
             self.crash_everywhere(&disk, &storage.log(), &events, setting, &mut truth)?;
             truth.now_us = now_us;
             disk = storage.disk();
-            if self.rng.one_in(2) {
+            if self.rng.one_in(3) {
                 disk = disk.after_power_loss(&mut || self.rng.draw());
                 truth.lose_power();
                 boot = self.new_boot(now_us);
             }
-            let pause_us = self.rng.below(4_000_000);
+            let longest_us = if self.rng.one_in(3) { 60_000_000 } else { 4_000_000 };
+            let pause_us = self.rng.below(longest_us);
             truth.happen(&Event::Time(now_us + pause_us));
         }
         Ok(())
@@ -152,6 +176,10 @@ impl Run {
         truth: &mut Truth,
     ) -> Result<(), String> {
         truth.begin(setting.mode == Mode::Machine);
+        self.tally.processes += 1;
+        self.tally.segments += log.iter().filter(|op| matches!(op, Op::Rename { .. })).count() as u64;
+        let is_recovered = |(_, event): &&(usize, Event)| matches!(event, Event::Recovered);
+        self.tally.recovered += events.iter().filter(is_recovered).count() as u64;
         let mut disk = before.clone();
         let mut events = events.iter().peekable();
         for place in 0..=log.len() {
@@ -223,7 +251,10 @@ impl Run {
         let manual = Box::new(Manual::new(Arc::clone(&shared)));
         let mut opened = Journal::open_with(shared, &setting.options(restart_us), manual)
             .map_err(|error| format!("start: {error}"))?;
-        truth.check(&found(&mut opened, setting.boot), crash, restart_us)?;
+        let found = found(&mut opened, setting.boot);
+        self.tally.recovering += u64::from(found.recovery_us.is_some());
+        self.tally.damaged += u64::from(found.is_damaged);
+        truth.check(&found, crash, restart_us)?;
         Ok(storage.disk())
     }
 }
@@ -235,8 +266,7 @@ pub(super) fn runs(first: u64, runs: u64, plan: Plan, canary: Option<Canary>) ->
     let result = (first..first + runs).try_for_each(|seed| {
         let mut run = Run::new(seed, plan);
         let result = run.go().map_err(|error| format!("seed {seed}: {error}"));
-        tally.boundaries += run.tally.boundaries;
-        tally.starts += run.tally.starts;
+        tally.add(run.tally);
         result
     });
     canary::plant(None);
@@ -248,7 +278,7 @@ fn number(variable: &str, default: u64) -> u64 {
 }
 
 /// The runs of both kinds on all cores. `JOURNAL_CRASH_RUNS` says how many, `JOURNAL_CRASH_SEED` from which seed on.
-fn on_all_cores(plan: Plan) {
+fn on_all_cores(plan: Plan) -> Tally {
     let (all, seed) = (number("JOURNAL_CRASH_RUNS", RUNS), number("JOURNAL_CRASH_SEED", 1));
     let cores = thread::available_parallelism().map_or(1, usize::from) as u64;
     let share = all.div_ceil(cores);
@@ -259,23 +289,20 @@ fn on_all_cores(plan: Plan) {
     });
     let mut sum = Tally::default();
     for tally in tallies {
-        match tally {
-            Ok(tally) => {
-                sum.boundaries += tally.boundaries;
-                sum.starts += tally.starts;
-            }
-            Err(error) => panic!("{error}"),
-        }
+        sum.add(tally.unwrap_or_else(|error| panic!("{error}")));
     }
     println!("{} runs of {OPERATIONS} operations: {sum:?}", cores * share);
+    sum
 }
 
 #[test]
 fn nothing_is_lost_wherever_a_run_crashes() {
-    on_all_cores(Plan::default());
+    let tally = on_all_cores(Plan::default());
+    assert!(tally.segments > 2 * tally.processes && tally.recovering > 0 && tally.damaged > 0, "{tally:?}");
 }
 
 #[test]
 fn nothing_is_lost_wherever_a_run_crashes_on_a_disk_that_fails() {
-    on_all_cores(Plan { faults: true, ..Plan::default() });
+    let tally = on_all_cores(Plan { faults: true, ..Plan::default() });
+    assert!(tally.recovered > 0 && tally.segments > tally.processes, "{tally:?}");
 }

@@ -105,6 +105,7 @@ pub(super) struct Setting {
     pub(super) boot: Boot,
     pub(super) knows_boot: bool,
     pub(super) max_lease_s: u64,
+    pub(super) checkpoint_bytes: u64,
     pub(super) habits: Habits,
 }
 
@@ -113,7 +114,7 @@ impl Setting {
         let now_ms = self.boot.clock_ms(now_us);
         let identity = self.boot.identity.to_string();
         let mut options = options(self.mode, &identity, now_ms);
-        options.checkpoint_bytes = 3_000;
+        options.checkpoint_bytes = self.checkpoint_bytes;
         options.boot = options.boot.filter(|_| self.knows_boot);
         options
     }
@@ -232,7 +233,7 @@ impl Model {
 
     fn operate(&mut self, rng: &mut Rng, truth: &Truth) -> Result<(), String> {
         let key = format!("k{}", rng.below(6));
-        let longest_s = if rng.one_in(4) { self.max_lease_s } else { 3 };
+        let longest_s = if rng.one_in(16) { self.max_lease_s } else { 3 };
         let lease_s = 1 + rng.below(longest_s);
         match rng.below(10) {
             0..=4 => self.acquire(&key, lease_s, truth)?,
