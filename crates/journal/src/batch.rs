@@ -78,7 +78,7 @@ fn header(bytes: &mut Bytes<'_>) -> Option<Header> {
         stamp_ms: bytes.u64()?,
         records_checksum: bytes.u32()?,
     };
-    (bytes.u32()? == crc32c::crc32c(checked) && header.length > 0).then_some(header)
+    (bytes.u32()? == crc32c::crc32c(checked)).then_some(header)
 }
 
 /// The batch at the front of `bytes`, if it is the one that belongs there.

@@ -114,8 +114,6 @@ pub(crate) struct Core {
     written: u64,
     synced: u64,
     reached: u64,
-    /// Everything up to here that is not safe has been reported as lost.
-    lost: u64,
     barrier: Option<Barrier>,
     /// Mode `process`: when the next sync is due, and a file before the current one that it must include.
     sync_at_ms: Option<u64>,
@@ -153,7 +151,6 @@ impl Core {
             written: 0,
             synced: 0,
             reached: 0,
-            lost: 0,
             barrier: None,
             sync_at_ms: None,
             unsynced_old: None,
@@ -247,7 +244,7 @@ impl Core {
             let at = self.append(&Record::TokenCeiling(next.last()));
             self.tokens.reserve(next, at);
             if canary::is_planted(Canary::TokensUnsynced) {
-                self.tokens.checkpointed();
+                self.tokens.synced(u64::MAX);
             }
         }
         block
@@ -340,9 +337,7 @@ impl Core {
         self.unsynced_bytes = 0;
         // What is left of a failed try may be what fills the disk.
         self.unlink_at_ms = self.now_ms;
-        let was_failing = self.failing.replace(self.now_ms + SECOND_MS).is_some();
-        if !was_failing || self.appended > self.lost {
-            self.lost = self.appended;
+        if self.failing.replace(self.now_ms + SECOND_MS).is_none() {
             let after = Position(self.reached);
             self.changes.push_back(Change::Failed { after, error: error.to_string() });
         }

@@ -138,9 +138,6 @@ impl Log {
     pub(crate) fn replay(&self, boot: Option<&BootIdentity>, now_ms: u64) -> Result<Replay, Corrupt> {
         let base = &self.segments[0];
         self.check_that_one_run_wrote_it()?;
-        if !base.is_complete && base.bad.is_none() {
-            return Err(Corrupt::new(base, base.good_bytes(), INCOMPLETE));
-        }
         let another_boot =
             boot.is_none() || boot != base.run.boot.as_ref() || now_ms < self.newest_stamp_ms();
         let bad = self.segments.iter().position(|segment| segment.bad.is_some());

@@ -58,11 +58,6 @@ impl Tokens {
         }
     }
 
-    /// A run record with the ceiling of all blocks is on stable storage.
-    pub(crate) fn checkpointed(&mut self) {
-        self.synced(u64::MAX);
-    }
-
     /// The position that must be synced before there is another block.
     pub(crate) fn waits_for(&self) -> Option<u64> {
         self.pending.map(|(_, at)| at)

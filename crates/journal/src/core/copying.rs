@@ -95,7 +95,6 @@ impl Core {
         self.trash.append(&mut self.old);
         self.unlink_at_ms = self.now_ms;
         if self.failing.take().is_some() {
-            self.tokens.checkpointed();
             self.changes.push_back(Change::Recovered);
         }
         self.update_reached();

@@ -17,18 +17,15 @@ pub(crate) struct Write {
     pub(crate) file: SharedFile,
     pub(crate) batch: Vec<u8>,
     upto: u64,
-    segment: u64,
 }
 
 /// The job that is under way.
 pub(crate) enum InFlight {
     Write {
         upto: u64,
-        segment: u64,
     },
     Sync {
         upto: u64,
-        segment: u64,
         bytes: u64,
     },
     Create(NewSegment),
@@ -68,14 +65,10 @@ impl NewSegment {
 }
 
 impl Core {
-    fn segment_number(&self) -> Option<u64> {
-        self.segment.as_ref().map(|segment| segment.name.number())
-    }
-
-    /// The buffer as one batch, if there is something in it and nothing else is being written.
+    /// The buffer as one batch, if there is something in it. In mode `machine` this is part of a job, and waits for the
+    /// one before.
     pub(crate) fn take_write(&mut self) -> Option<Write> {
-        let must_wait = self.mode() == Mode::Machine && self.in_flight.is_some();
-        if self.buffer.len() == batch::HEADER || must_wait {
+        if self.buffer.len() == batch::HEADER {
             return None;
         }
         let segment = self.segment.as_mut()?;
@@ -90,7 +83,6 @@ impl Core {
             file: Arc::clone(&segment.file),
             batch: std::mem::replace(&mut self.buffer, next),
             upto: self.appended,
-            segment: segment.name.number(),
         })
     }
 
@@ -141,8 +133,8 @@ impl Core {
     }
 
     fn write_and_sync(&mut self) -> Option<Work> {
-        let Write { file, batch, upto, segment } = self.take_write()?;
-        self.in_flight = Some(InFlight::Write { upto, segment });
+        let Write { file, batch, upto } = self.take_write()?;
+        self.in_flight = Some(InFlight::Write { upto });
         Some(Work::Write { file, batch })
     }
 
@@ -156,7 +148,7 @@ impl Core {
                 _ => None,
             },
         ];
-        let is_awaited = waits_for.into_iter().flatten().any(|at| self.synced < at && at <= self.written);
+        let is_awaited = waits_for.into_iter().flatten().any(|at| self.synced < at);
         let is_due = self.sync_at_ms.is_some_and(|at| at <= self.now_ms);
         let is_much = self.is_checkpointing() && self.unsynced_bytes >= SYNC_BYTES;
         if self.synced == self.written || !(is_awaited || is_due || is_much || self.stopping) {
@@ -165,7 +157,7 @@ impl Core {
         let files = self.unsynced_old.iter().chain([&segment.file]).map(Arc::clone).collect();
         let bytes = self.unsynced_bytes;
         self.sync_at_ms = None;
-        self.in_flight = Some(InFlight::Sync { upto: self.written, segment: segment.name.number(), bytes });
+        self.in_flight = Some(InFlight::Sync { upto: self.written, bytes });
         Some(Work::Sync { files })
     }
 
@@ -223,12 +215,12 @@ impl Core {
     pub(crate) fn finish(&mut self, done: Done) {
         let in_flight = self.in_flight.take().expect("a job was under way");
         match (in_flight, done.0) {
-            (InFlight::Write { upto, segment }, Outcome::Write { buffer, result }) => {
+            (InFlight::Write { upto }, Outcome::Write { buffer, result }) => {
                 self.keep_buffer(buffer);
-                self.synced_or_failed(upto, segment, result, |core| core.written = upto);
+                self.synced_or_failed(upto, result, |core| core.written = upto);
             }
-            (InFlight::Sync { upto, segment, bytes }, Outcome::Sync(result)) => {
-                self.synced_or_failed(upto, segment, result, |core| {
+            (InFlight::Sync { upto, bytes }, Outcome::Sync(result)) => {
+                self.synced_or_failed(upto, result, |core| {
                     core.unsynced_old = None;
                     core.unsynced_bytes = core.unsynced_bytes.saturating_sub(bytes);
                     // What was written meanwhile has to wait a second at most, too.
@@ -247,25 +239,22 @@ impl Core {
         }
     }
 
-    /// A sync that was asked for before a failure says nothing about what was written after it.
-    fn synced_or_failed(
-        &mut self,
-        upto: u64,
-        segment: u64,
-        result: io::Result<()>,
-        on_success: impl FnOnce(&mut Self),
-    ) {
+    /// If a write failed meanwhile, the journal is failing whatever became of the sync.
+    fn synced_or_failed(&mut self, upto: u64, result: io::Result<()>, on_success: impl FnOnce(&mut Self)) {
         match result {
-            _ if self.segment_number() != Some(segment) => {}
             Ok(()) => {
                 on_success(self);
-                self.synced = upto;
-                self.tokens.synced(upto);
+                self.note_synced(upto);
                 self.update_reached();
                 self.complete_if_marked();
             }
             Err(error) => self.fail(&error),
         }
+    }
+
+    fn note_synced(&mut self, upto: u64) {
+        self.synced = upto;
+        self.tokens.synced(upto);
     }
 
     fn created(&mut self, new: NewSegment, result: io::Result<SharedFile>) {
@@ -299,7 +288,7 @@ impl Core {
         match result {
             Ok(()) => {
                 current.name = name;
-                self.synced = upto;
+                self.note_synced(upto);
                 self.unsynced_bytes = 0;
                 self.complete();
             }

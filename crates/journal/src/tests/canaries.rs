@@ -58,5 +58,5 @@ fn canary_a_token_above_a_ceiling_that_is_not_synced_is_found() {
 
 #[test]
 fn canary_old_segments_that_are_void_too_early_are_found() {
-    finds(Plan::default(), Some(Canary::VoidUnsynced), "cut off");
+    finds(Plan::default(), Some(Canary::VoidUnsynced), "no complete segment");
 }

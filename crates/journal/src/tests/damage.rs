@@ -1,5 +1,8 @@
 //! Damage: what is dropped, what is recovered from, and what stops a start.
 
+use crate::batch::{self, Place};
+use crate::core::begin;
+use crate::record::{Cause, Ceilings, End, Kind, LeaseRecord, Record, Run};
 use crate::segment::Segment;
 use crate::tests::bench::{Bench, LONGEST_MS, end, newest, options};
 use crate::*;
@@ -327,4 +330,96 @@ fn the_servers_id_is_drawn_once_and_runs_are_counted() {
         assert_eq!((bench.server_id, bench.run), (id, run));
         disk = bench.killed();
     }
+}
+
+/// A first segment of these records, each in a batch of its own, behind an end mark; and the disk it is on.
+fn written(mode: Mode, records: &[Record<'_>]) -> Disk {
+    let run = Run {
+        number: 1,
+        mode,
+        kind: Kind::Alone,
+        server_id: [1; 16],
+        ceilings: Ceilings { lease_ms: 30_001, token: 9 },
+        recovery: None,
+        boot: BootIdentity::new(A),
+    };
+    let mut bytes = begin(7, &Record::Run(run), 1_000);
+    for (number, record) in [Record::EndMark].iter().chain(records).enumerate() {
+        let mut buffer = batch::empty();
+        record.encode(&mut buffer);
+        batch::seal(&mut buffer, Place { tag: 7, number: number as u64 + 1 }, 1_000);
+        bytes.append(&mut buffer);
+    }
+    let mut disk = Disk::default();
+    disk.put("0000000000000001.journal", bytes);
+    disk
+}
+
+#[test]
+fn a_lease_is_over_when_its_token_or_a_later_one_was_freed() {
+    let lease = |token| {
+        let end = End { at_ms: 31_001, left_ms: 30_001 };
+        Record::Lease(LeaseRecord { cause: Cause::Granted, token, end, key: "k" })
+    };
+    let freed = |token| Record::Freed { token, key: "k" };
+    let tokens = |records: &[Record<'_>]| {
+        tokens_held(&Bench::open(written(Mode::Process, records), &options(Mode::Process, A, 2_000)))
+    };
+    assert_eq!(tokens(&[lease(5), freed(4)]), [5]);
+    assert!(tokens(&[lease(5), freed(5)]).is_empty());
+    assert!(tokens(&[lease(5), freed(6)]).is_empty());
+    assert_eq!(tokens(&[lease(5), freed(5), lease(6)]), [6]);
+    assert_eq!(tokens(&[lease(6), lease(5)]), [5], "the newest record counts");
+}
+
+#[test]
+fn only_a_stop_record_at_the_very_end_is_a_clean_stop() {
+    let recovers =
+        |disk: Disk| Bench::open(disk, &options(Mode::Process, B, 2_000)).recovery_ends_ms.is_some();
+    let stopped = written(Mode::Process, &[Record::Stop]);
+    assert!(!recovers(stopped.clone()));
+    assert!(recovers(written(Mode::Process, &[Record::Stop, Record::Freed { token: 1, key: "k" }])));
+    for junk in [&[0; 10][..], &[0; 50]] {
+        assert!(recovers(changed(&stopped, |bytes| bytes.extend_from_slice(junk))));
+    }
+}
+
+#[test]
+fn a_segment_of_another_run_that_goes_on_stops_the_start() {
+    let mut small = OpenOptions { checkpoint_bytes: 200, ..options(Mode::Process, A, 1_000) };
+    small.random = [9; 16];
+    let mut bench = Bench::open(Disk::default(), &small);
+    let token = bench.first_token;
+    bench.turn(1_000, |journal| journal.freed("a rather long key, so that the segment is large", token));
+    assert_eq!(bench.journal.checkpoint(), Some(2));
+    let (_, continuing) = newest(&bench.killed());
+    let (mut disk, _) = three_grants(Mode::Process);
+    disk.put("00000000000000aa.journal", continuing);
+    for boot in [A, B] {
+        match Bench::try_open(disk.clone(), &options(Mode::Process, boot, 3_000)).map(drop) {
+            Err(OpenError::Corrupt { file, offset: 24, .. }) => assert_eq!(file, "00000000000000aa.journal"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// A checkpoint after a failure made the segments before it void. If it is damaged later, they are no substitute, even if
+/// a power loss brought their names back.
+#[test]
+fn void_segments_do_not_stand_in_for_a_damaged_one() {
+    let mut bench = Bench::open(Disk::default(), &options(Mode::Process, A, 1_000));
+    let token = bench.first_token;
+    bench.turn(1_000, |journal| journal.granted("k", token, end(1_000, 30)));
+    let (void, bytes) = newest(&bench.storage.disk());
+    bench.storage.fail(Fault::Append, 1);
+    bench.turn(2_000, |journal| journal.freed("k", token));
+    bench.turn(3_000, |_| ());
+    bench.turn(3_001, Journal::end_copies);
+    let disk = bench.killed();
+    let (name, whole) = newest(&disk);
+    assert_ne!(name, void);
+    let mark = batches(&whole)[1].0;
+    let mut back = changed(&disk, |bytes| bytes.truncate(mark));
+    back.put(&void, bytes);
+    is_corrupt(back, &options(Mode::Process, A, 4_000), mark);
 }

@@ -103,6 +103,27 @@ fn in_machine_all_that_waits_behind_a_failure_fails_with_it() {
     bench.journal.flush();
     failed_after(&bench.changes());
     assert!(!bench.manual.step() && bench.journal.reached() < waiting);
+    recover(&mut bench, 6_000, &[("old", token, end(1_000, 60))]);
+    let again = Bench::open(bench.killed(), &options(Mode::Machine, A, 7_000));
+    assert_eq!(again.held(), [("old", token, end(1_000, 60))], "neither was granted");
+}
+
+#[test]
+fn what_was_lost_is_not_safe_because_something_later_was_written() {
+    for mode in BOTH {
+        let mut bench = serving(mode);
+        let token = bench.first_token;
+        bench.storage.fail(Fault::Append, 1);
+        let lost = bench.turn(4_000, |journal| journal.granted("new", token + 1, end(4_000, 30)));
+        let after = failed_after(&bench.changes());
+        bench.turn(5_000, |_| ());
+        bench.turn(5_001, |journal| journal.freed("old", token));
+        assert!(bench.journal.checkpoint().is_some() && bench.journal.is_failing());
+        assert_eq!(bench.journal.reached(), after, "until all is written anew");
+        bench.turn(5_002, Journal::end_copies);
+        assert_eq!(bench.changes(), [Change::Recovered]);
+        assert!(bench.journal.reached() > lost);
+    }
 }
 
 #[test]
@@ -163,6 +184,73 @@ fn a_segment_that_cannot_be_made_while_serving_fails_the_storage() {
         assert_eq!(killed.held(), [("k", token, end(1_000, 30))], "the segment before is still the log");
         recover(&mut bench, 2_000, &[("k", token, end(1_000, 30))]);
     }
+}
+
+/// A write fails while the segment is being made in which the run was to go on.
+#[test]
+fn a_segment_that_was_being_made_when_a_write_failed_is_not_gone_on_in() {
+    let small = OpenOptions { checkpoint_bytes: 200, ..options(Mode::Process, A, 1_000) };
+    let mut bench = Bench::open(Disk::default(), &small);
+    let token = bench.first_token;
+    bench.journal.turn(1_001);
+    bench.journal.granted("k", token, end(1_001, 30));
+    bench.journal.flush();
+    assert!(bench.manual.step(), "the ceiling is synced");
+    bench.journal.turn(1_002);
+    bench.journal.flush();
+    bench.storage.fail(Fault::Append, 1);
+    bench.journal.turn(1_003);
+    bench.journal.extended("k", token, end(1_003, 30));
+    bench.journal.flush();
+    failed_after(&bench.changes());
+    assert_eq!(bench.storage.disk().names().count(), 1);
+    assert!(bench.manual.step(), "the new segment is made all the same");
+    assert_eq!(bench.storage.disk().names().count(), 2);
+    let killed = Bench::open(bench.storage.disk(), &options(Mode::Process, A, 1_500));
+    assert_eq!(killed.held(), [("k", token, end(1_001, 30))], "it is not part of the log");
+    bench.turn(1_004, |_| ());
+    assert_eq!(bench.journal.checkpoint(), None);
+    assert_eq!(bench.storage.disk().names().count(), 1, "it goes at once");
+    recover(&mut bench, 2_003, &[("k", token, end(1_003, 30))]);
+    let again = Bench::open(bench.killed(), &options(Mode::Process, A, 3_000));
+    assert_eq!(again.held(), [("k", token, end(1_003, 30))]);
+}
+
+#[test]
+fn a_checkpoint_during_a_recovery_keeps_what_is_left_of_it() {
+    let before = serving(Mode::Process);
+    let token = before.first_token;
+    let small = OpenOptions { checkpoint_bytes: 300, ..options(Mode::Process, "boot b", 500) };
+    let mut bench = Bench::open(before.cut_off(), &small);
+    assert_eq!(bench.recovery_ends_ms, Some(500 + 60_001 + 1));
+    // While serving.
+    let moved = end(10_000, 60);
+    bench.turn(10_000, |journal| {
+        for _ in 0..9 {
+            journal.extended("old", token, moved);
+        }
+    });
+    bench.turn(10_001, |journal| {
+        journal.copy("old", token, moved);
+        journal.end_copies();
+    });
+    assert_eq!(bench.storage.disk().names().count(), 1);
+    let check = |disk: Disk| {
+        let same_boot = Bench::open(disk.clone(), &options(Mode::Process, "boot b", 30_000));
+        assert_eq!(same_boot.recovery_ends_ms, Some(60_502));
+        Bench::open(disk, &options(Mode::Process, "boot c", 7)).recovery_ends_ms
+    };
+    // This run's own lease ceiling is longer than what is left of the recovery.
+    assert_eq!(check(bench.storage.disk()), Some(7 + 60_002 + 1));
+    bench.storage.fail(Fault::Append, 1);
+    bench.turn(20_000, |journal| journal.freed("old", token));
+    failed_after(&bench.changes());
+    recover(&mut bench, 21_000, &[]);
+    check(bench.storage.disk());
+    let Bench { journal, storage, .. } = bench;
+    journal.stop().unwrap();
+    let left_ms = 60_502 - 21_000;
+    assert_eq!(check(storage.disk()), Some(7 + left_ms + 1), "after a clean stop only this is left");
 }
 
 #[test]

@@ -145,6 +145,18 @@ fn tokens(segment: &Segment, batches: &[crate::segment::Found]) -> Vec<u64> {
         .collect()
 }
 
+#[test]
+fn a_run_record_stands_at_the_beginning_and_nowhere_else() {
+    let mut bytes = segment(1);
+    let good = bytes.len();
+    let mut buffer = batch::empty();
+    Record::Run(run()).encode(&mut buffer);
+    batch::seal(&mut buffer, Place { tag: 0x0102_0304_0506_0708, number: 2 }, 1);
+    bytes.append(&mut buffer);
+    let segment = Segment::read(1, bytes).unwrap();
+    assert_eq!((segment.batches.len(), segment.good_bytes()), (2, good));
+}
+
 /// Opens a directory with these bytes in its only segment; whatever they are, that ends.
 fn open(bytes: &[u8]) {
     let mut disk = Disk::default();

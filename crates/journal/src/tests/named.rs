@@ -135,3 +135,16 @@ fn a_start_after_another_boot_writes_the_new_ends_before_it_serves() {
     let again = Bench::open(next.cut_off(), &options(Mode::Process, B, 510_000));
     assert_eq!(again.held(), [("k", token, 500_000 + 30_001 + 1)]);
 }
+
+/// The newest run record says how much is left of a recovery, even before its segment is complete.
+#[test]
+fn a_recovery_that_was_going_on_runs_what_was_left_when_it_was_written_last() {
+    let small = OpenOptions { checkpoint_bytes: 200, ..options(Mode::Machine, B, 100) };
+    let mut bench = Bench::open(with_a_lease().cut_off(), &small);
+    assert_eq!(bench.recovery_ends_ms, Some(30_102));
+    let token = bench.first_token;
+    bench.turn(20_102, |journal| journal.freed("a rather long key, so that the segment is large", token));
+    assert!(bench.journal.checkpoint().is_some());
+    let next = Bench::open(bench.cut_off(), &options(Mode::Machine, C, 5));
+    assert_eq!(next.recovery_ends_ms, Some(5 + 10_000 + 1));
+}

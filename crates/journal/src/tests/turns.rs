@@ -85,6 +85,63 @@ fn in_process_the_first_longer_lease_waits_for_its_ceiling_on_stable_storage() {
 }
 
 #[test]
+fn in_process_a_raised_ceiling_is_synced_at_once() {
+    let mut bench = serving(Mode::Process);
+    let (token, from) = (bench.first_token, bench.storage.log_len());
+    let longer = bench.turn(4_000, |journal| journal.extended("first", token, end(4_000, 200)));
+    assert!(bench.journal.reached() >= longer);
+    assert_eq!(syncs(&bench, from), 1);
+}
+
+#[test]
+fn a_runs_lease_ceiling_begins_at_the_longest_time_left() {
+    let bench = serving(Mode::Process);
+    let mut next = Bench::open(bench.killed(), &options(Mode::Process, A, 11_000));
+    let token = next.first_token;
+    next.turn(11_000, |_| ());
+    next.turn(12_000, |_| ());
+    let mut waits = |lease_s: u64| {
+        next.journal.turn(12_000);
+        let position = next.journal.granted("k", token + lease_s, end(12_000, lease_s));
+        next.journal.flush();
+        let waits = next.journal.reached() < position;
+        next.work(12_000);
+        waits
+    };
+    // 50 s and a millisecond were left of `first`.
+    assert!(!waits(50) && waits(51));
+}
+
+/// A ceiling that was raised in the old segment while the new one was being made is raised in the new one, too.
+#[test]
+fn a_checkpoint_ends_with_the_ceilings_of_its_end() {
+    let small = OpenOptions { checkpoint_bytes: 200, ..options(Mode::Process, A, 1_000) };
+    let mut bench = Bench::open(Disk::default(), &small);
+    let token = bench.first_token;
+    bench.journal.turn(1_000);
+    for _ in 0..9 {
+        bench.journal.freed("nobody", token);
+    }
+    bench.journal.flush();
+    assert!(bench.manual.step(), "the ceiling of the tokens is synced");
+    bench.journal.turn(1_001);
+    bench.journal.flush();
+    bench.journal.turn(1_002);
+    bench.journal.granted("k", token, end(1_002, 200));
+    bench.journal.freed("k", token);
+    bench.journal.flush();
+    assert_eq!(bench.storage.disk().names().count(), 1, "the next segment is being made");
+    bench.work(1_002);
+    assert_eq!(bench.journal.checkpoint(), Some(2));
+    bench.turn(1_003, Journal::end_copies);
+    assert_eq!(bench.storage.disk().names().count(), 1, "the old segment is gone");
+    let given = bench.turn(4_005, |journal| journal.granted("k", token + 1, end(4_005, 200)));
+    assert!(bench.journal.reached() >= given, "the ceiling is high enough");
+    let next = Bench::open(bench.cut_off(), &options(Mode::Process, "another boot", 9));
+    assert_eq!((next.held(), next.recovery_ends_ms), (vec![], Some(9 + 200_001 + 1)));
+}
+
+#[test]
 fn in_machine_nothing_is_safe_before_its_sync_and_all_that_wait_share_one() {
     let mut bench = serving(Mode::Machine);
     let (token, from) = (bench.first_token, bench.storage.log_len());
@@ -186,6 +243,20 @@ fn a_checkpoint_while_serving_goes_in_small_steps_between_decisions() {
         leases.sort();
         assert!(held == leases, "every lease is there with its newest end");
     }
+}
+
+#[test]
+fn the_size_of_the_live_leases_is_known_without_a_table() {
+    let mut bench = Bench::open(Disk::default(), &options(Mode::Process, A, 1_000));
+    let token = bench.first_token;
+    bench.turn(1_000, |journal| journal.granted("key", token, end(1_000, 30)));
+    assert_eq!(bench.journal.live_bytes(), 23 + 3);
+    bench.turn(1_001, |journal| journal.extended("key", token, end(1_001, 30)));
+    bench.turn(1_002, |journal| journal.granted("other", token + 1, end(1_002, 30)));
+    assert_eq!(bench.journal.live_bytes(), 26 + 28);
+    bench.turn(1_003, |journal| journal.freed("key", token));
+    let again = Bench::open(bench.killed(), &options(Mode::Process, A, 2_000));
+    assert_eq!(again.journal.live_bytes(), 28);
 }
 
 #[test]
