@@ -4,6 +4,32 @@
 //! are live, whether and how long the server must recover, and from where tokens go on. The bytes on disk are
 //! described in docs/journal-format.md, what the modes promise in docs/guarantees.md.
 //!
+//! ```
+//! use std::sync::{Arc, mpsc};
+//! use lockstead_journal::{Disk, Journal, MemoryStorage, Mode, OpenOptions, Storage};
+//!
+//! // A server uses `FileStorage`, CLOCK_BOOTTIME, the wall clock, random bytes and its boot identity.
+//! let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new(Disk::default()));
+//! let options = OpenOptions::new(Mode::Machine, 5_000, 1_764_512_345_678_901, [7; 16]);
+//! let (wake, woken) = mpsc::channel();
+//! let mut opened = Journal::open(storage, &options, move || wake.send(()).unwrap_or(()))?;
+//! assert!(opened.leases.is_empty() && opened.recovery_ends_ms.is_none());
+//! let journal = &mut opened.journal;
+//! let tokens = journal.take_tokens(options.wall_us).expect("the start has reserved a block");
+//!
+//! journal.turn(5_010);
+//! let position = journal.granted("jobs/nightly", tokens.first, 5_010 + 30_001);
+//! journal.flush();
+//! while journal.reached() < position {
+//!     woken.recv().expect("the journal wakes its server after each job");
+//!     journal.turn(5_011);
+//!     journal.flush();
+//! }
+//! // Now the grant may be answered.
+//! opened.journal.stop()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! - `journal`: what a server calls; `core`: what it decides, without a thread or a file; `job`, `executor`: what is
 //!   done to the disk and on which thread.
 //! - `open`, `replay`, `checkpoint`: the start.

@@ -86,3 +86,76 @@ fn an_empty_directory_can_be_made_an_error() {
     drop(open(dir.path(), &options(Mode::Machine, 1)).unwrap());
     drop(open(dir.path(), &strict).unwrap());
 }
+
+#[test]
+fn file_systems_in_memory_are_told_from_others() {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    let mut seen = 0;
+    for line in mounts.lines() {
+        let [_, path, kind, ..] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let expected = match kind {
+            "tmpfs" | "ramfs" => true,
+            "ext4" | "xfs" | "btrfs" | "overlay" | "proc" => false,
+            _ => continue,
+        };
+        // Not every mount is a directory, or is for us to look at; and a later mount may hide an earlier one.
+        let hidden = mounts.lines().filter(|other| other.split(' ').nth(1) == Some(path)).count() > 1;
+        let Ok(storage) = FileStorage::open_existing(Path::new(path)) else { continue };
+        if !hidden && let Ok(is_volatile) = storage.is_volatile() {
+            assert_eq!(is_volatile, expected, "{line}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 0, "{mounts}");
+}
+
+#[test]
+fn checkpoints_are_made_while_serving_and_old_segments_go() {
+    for mode in [Mode::Process, Mode::Machine] {
+        let dir = tempfile::tempdir().unwrap();
+        let small = OpenOptions { checkpoint_bytes: 4_000, ..options(mode, 1_000) };
+        let (mut opened, woken) = open(dir.path(), &small).unwrap();
+        let journal = &mut opened.journal;
+        let first = journal.take_tokens(0).unwrap().first;
+        let (mut now_ms, mut checkpoints, mut copying, mut copied) = (1_000, 0, None, 0);
+        let mut ends = [0; 50];
+        while checkpoints < 8 {
+            now_ms += 1;
+            journal.turn(now_ms);
+            for (n, end) in ends.iter_mut().enumerate() {
+                let is_new = *end == 0;
+                *end = now_ms + 60_001;
+                let (key, token) = (format!("key {n}"), first + n as u64);
+                if is_new {
+                    journal.granted(&key, token, *end)
+                } else {
+                    journal.extended(&key, token, *end)
+                };
+            }
+            if copying != journal.checkpoint() {
+                checkpoints += u32::from(copying.is_some());
+                (copying, copied) = (journal.checkpoint(), 0);
+            }
+            while journal.wants_copy() {
+                match ends.get(copied) {
+                    Some(&end) => journal.copy(&format!("key {copied}"), first + copied as u64, end),
+                    None => {
+                        journal.end_copies();
+                        break;
+                    }
+                }
+                copied += 1;
+            }
+            settle(journal, &woken, now_ms);
+            assert_eq!(journal.next_change(), None);
+            // The lock, the segment, the one before, and one that goes this very moment.
+            assert!(std::fs::read_dir(dir.path()).unwrap().count() <= 4);
+        }
+        drop(opened);
+        let (again, _woken) = open(dir.path(), &options(mode, now_ms)).unwrap();
+        let mut held: Vec<_> = again.leases.iter().map(|lease| (lease.token, lease.ends_ms)).collect();
+        held.sort_unstable();
+        let expected: Vec<_> = (first..).zip(ends).collect();
+        assert_eq!(held, expected);
+    }
+}
