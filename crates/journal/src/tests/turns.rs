@@ -255,6 +255,7 @@ fn the_size_of_the_live_leases_is_known_without_a_table() {
     bench.turn(1_002, |journal| journal.granted("other", token + 1, end(1_002, 30)));
     assert_eq!(bench.journal.live_bytes(), 26 + 28);
     bench.turn(1_003, |journal| journal.freed("key", token));
+    assert_eq!(bench.journal.live_bytes(), 28);
     let again = Bench::open(bench.killed(), &options(Mode::Process, A, 2_000));
     assert_eq!(again.journal.live_bytes(), 28);
 }
