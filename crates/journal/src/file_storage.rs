@@ -1,0 +1,132 @@
+//! A directory on a real disk.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::storage::{AppendFile, Storage};
+
+const LOCK: &str = "lock";
+/// What statfs(2) calls file systems that live in memory.
+const TMPFS: i64 = 0x0102_1994;
+const RAMFS: i64 = 0x8584_58f6;
+
+/// A directory of the file system.
+#[derive(Debug)]
+pub struct FileStorage {
+    path: PathBuf,
+    /// Open while the directory is ours; closing it unlocks.
+    locked: Mutex<Option<File>>,
+}
+
+impl FileStorage {
+    /// The directory at `path`; it is made if it is not there, for its owner alone.
+    ///
+    /// # Errors
+    /// If it is no directory or cannot be made.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let missing: Vec<&Path> =
+            path.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
+        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        // The directory's own name must survive like all that is in it.
+        for made in missing {
+            sync_parent(made)?;
+        }
+        let storage = Self::open_existing(path)?;
+        match sync_parent(path) {
+            // Whoever may not read the parent did not make the directory either.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            result => result?,
+        }
+        Ok(storage)
+    }
+
+    /// The directory at `path`, which must be there: for those who look at a journal, and for a server that requires
+    /// one.
+    ///
+    /// # Errors
+    /// If it is not, or is no directory.
+    pub fn open_existing(path: &Path) -> io::Result<Self> {
+        if !std::fs::metadata(path)?.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        Ok(Self { path: path.to_owned(), locked: Mutex::new(None) })
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+}
+
+fn sync_parent(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        None => Ok(()),
+        Some(parent) if parent.as_os_str().is_empty() => File::open(".")?.sync_all(),
+        Some(parent) => File::open(parent)?.sync_all(),
+    }
+}
+
+impl Storage for FileStorage {
+    fn lock(&self) -> io::Result<bool> {
+        let mut options = OpenOptions::new();
+        let file = options.create(true).truncate(false).write(true).mode(0o600).open(self.file(LOCK))?;
+        match file.try_lock() {
+            Ok(()) => {
+                *self.locked.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+                Ok(true)
+            }
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn is_volatile(&self) -> io::Result<bool> {
+        let stat = rustix::fs::statfs(&self.path)?;
+        Ok([TMPFS, RAMFS].contains(&stat.f_type))
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.path)? {
+            // A name that is no text is none of ours.
+            names.extend(entry?.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        std::fs::read(self.file(name))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn AppendFile>> {
+        let mut options = OpenOptions::new();
+        let file = options.create_new(true).append(true).mode(0o600).open(self.file(name))?;
+        Ok(Arc::new(RealFile(file)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        std::fs::rename(self.file(from), self.file(to))
+    }
+
+    fn unlink(&self, name: &str) -> io::Result<()> {
+        std::fs::remove_file(self.file(name))
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+}
+
+struct RealFile(File);
+
+impl AppendFile for RealFile {
+    fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        (&self.0).write_all(bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}

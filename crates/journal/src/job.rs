@@ -1,0 +1,100 @@
+//! What is done to the disk away from the engine's thread.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::storage::{AppendFile, Storage};
+
+/// A file that is appended to.
+pub(crate) type SharedFile = Arc<dyn AppendFile>;
+
+/// A piece of work on the disk, made by the journal; [`Job::run`] does it and may block.
+pub struct Job(pub(crate) Work);
+
+/// How a [`Job`] ended.
+pub struct Done(pub(crate) Outcome);
+
+pub(crate) enum Work {
+    /// Append a batch and sync it.
+    Write {
+        file: SharedFile,
+        batch: Vec<u8>,
+    },
+    Sync {
+        files: Vec<SharedFile>,
+    },
+    /// Make a segment that begins with these bytes; with a name, sync it and give it that.
+    Create {
+        new: String,
+        name: Option<String>,
+        begin: Vec<u8>,
+    },
+    /// Sync a segment and give it its name.
+    Publish {
+        file: SharedFile,
+        new: String,
+        name: String,
+    },
+    Unlink {
+        names: Vec<String>,
+    },
+}
+
+pub(crate) enum Outcome {
+    /// The buffer comes back to be used again.
+    Write {
+        buffer: Vec<u8>,
+        result: io::Result<()>,
+    },
+    Sync(io::Result<()>),
+    Create(io::Result<SharedFile>),
+    Publish(io::Result<()>),
+    /// Those that are still there.
+    Unlink {
+        left: Vec<String>,
+    },
+}
+
+impl Job {
+    /// Does the work.
+    #[must_use = "the journal must hear of it"]
+    pub fn run(self, storage: &dyn Storage) -> Done {
+        Done(match self.0 {
+            Work::Write { file, batch } => {
+                let result = file.append(&batch).and_then(|()| file.sync());
+                Outcome::Write { buffer: batch, result }
+            }
+            Work::Sync { files } => Outcome::Sync(files.iter().try_for_each(|file| file.sync())),
+            Work::Create { new, name, begin } => {
+                Outcome::Create(create(storage, &new, name.as_deref(), &begin))
+            }
+            Work::Publish { file, new, name } => Outcome::Publish(publish(storage, &file, &new, &name)),
+            Work::Unlink { names } => Outcome::Unlink { left: unlink_all(storage, names) },
+        })
+    }
+}
+
+fn create(storage: &dyn Storage, new: &str, name: Option<&str>, begin: &[u8]) -> io::Result<SharedFile> {
+    let file = storage.create(new)?;
+    file.append(begin)?;
+    if let Some(name) = name {
+        publish(storage, &file, new, name)?;
+    }
+    Ok(file)
+}
+
+/// Makes a segment part of the directory: its content first, then its name.
+pub(crate) fn publish(storage: &dyn Storage, file: &SharedFile, new: &str, name: &str) -> io::Result<()> {
+    file.sync()?;
+    storage.rename(new, name)?;
+    storage.sync_directory()
+}
+
+/// Takes files out of the directory; gives back those for which that failed.
+pub(crate) fn unlink_all(storage: &dyn Storage, names: Vec<String>) -> Vec<String> {
+    let is_left = |name: &String| match storage.unlink(name) {
+        Ok(()) => false,
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    };
+    names.into_iter().filter(is_left).collect()
+}

@@ -1,0 +1,15 @@
+//! Tests that need the inside: a small server over a disk in memory, the truth about what it answered, and a crash at
+//! every place.
+
+mod bench;
+mod canaries;
+mod crash;
+mod damage;
+mod failing;
+mod fixtures;
+mod format;
+mod model;
+mod named;
+mod operators;
+mod truth;
+mod turns;
