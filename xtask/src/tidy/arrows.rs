@@ -8,6 +8,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("lockstead-proto", &[]),
     ("lockstead-engine", &["lockstead-proto"]),
     ("lockstead-session", &["lockstead-proto", "lockstead-engine"]),
+    ("lockstead-journal", &["lockstead-proto"]),
     ("lockstead-client-core", &["lockstead-proto"]),
     ("lockstead-server", &["lockstead-proto", "lockstead-engine", "lockstead-session"]),
     ("lockstead-client", &["lockstead-proto", "lockstead-client-core"]),
