@@ -21,7 +21,8 @@ impl Core {
     /// The connection is open.
     pub fn connected(&mut self, now: Instant, id: SessionId) {
         if let Some(session) = self.session(id) {
-            session.enter(Stage::Greeting, now);
+            session.stage = Stage::Greeting;
+            session.since = now;
         }
     }
 
@@ -108,7 +109,7 @@ impl Core {
         self.backoff.reset();
         self.retry_at = now;
         if let Some(session) = self.session(id) {
-            session.enter(Stage::Ready, now);
+            session.stage = Stage::Ready;
         }
         if shown == Shown::TakenOver {
             self.take_over(now, id);

@@ -64,7 +64,7 @@ pub(crate) struct Session {
     /// The index of the address that it leads to.
     pub(crate) address: usize,
     pub(crate) stage: Stage,
-    /// When the stage began.
+    /// When the connection was opened; before, when that was begun.
     pub(crate) since: Instant,
     pub(crate) hello: u64,
     pub(crate) hello_sent: bool,
@@ -119,11 +119,6 @@ impl Session {
             blocked: None,
             patience_ends: None,
         }
-    }
-
-    pub(crate) fn enter(&mut self, stage: Stage, now: Instant) {
-        self.stage = stage;
-        self.since = now;
     }
 
     /// Whether requests may be handed to it.

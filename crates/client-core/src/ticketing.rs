@@ -85,7 +85,6 @@ impl Core {
 
     /// Ends a ticket by releasing it in the background.
     pub fn drop_ticket(&mut self, now: Instant, id: u64) {
-        self.expire(now, id);
         self.end_use(now, id, false);
         self.settle(now);
     }
@@ -105,7 +104,6 @@ impl Core {
         let ticket = self.tickets.get_mut(&id)?;
         let sure_until = Some(ticket.valid_until);
         ticket.in_use = false;
-        ticket.keep_alive = None;
         if ticket.lost.is_none() {
             ticket.lost = Some(Lost::Ended);
             self.outputs.push_back(Output::Lost(id));
@@ -183,7 +181,6 @@ impl Core {
             ticket.confirmed = ticket.confirmed.max(sent);
         }
         self.release_until(&release, ended);
-        self.arm_ticket(id);
     }
 
     /// A release or extend of a ticket is over.

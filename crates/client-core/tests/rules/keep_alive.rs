@@ -136,6 +136,8 @@ fn rule14_not_held_is_a_loss_and_the_token_is_released() {
     assert_eq!(world.core.ticket(world.now, ticket).unwrap().lost, Some(Lost::NotHeld));
     assert_eq!(world.take_request(session), Req::Release { token: 5 });
     world.not_held(session, 5);
+    world.pass(SECOND);
+    assert_eq!(world.core.next_wakeup(), None, "nothing is due any more");
     let release = world.core.release_ticket(world.now, ticket).unwrap();
     world.run();
     assert_eq!(world.result(release), released(ReleaseOutcome::NotHeld));

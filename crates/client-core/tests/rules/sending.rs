@@ -212,3 +212,11 @@ fn rule07_a_partly_sent_call_is_possibly_sent() {
     assert_eq!(world.outcome(owner), Err(AcquireError::Indeterminate(IndeterminateCause::NoAnswer)));
     assert_eq!(world.take(unsent), None, "it moves");
 }
+
+#[test]
+fn a_transport_cannot_take_more_than_it_was_offered() {
+    let (mut world, session) = World::welcomed();
+    world.core.acquire(world.now, "k", SECOND * 9, SECOND).unwrap();
+    assert_eq!(world.core.transmit(world.now, session, |_| usize::MAX), Transmit::Taken);
+    assert_eq!(world.core.next_wakeup(), Some(world.now + SECOND * 5), "it is not blocked");
+}

@@ -114,6 +114,7 @@ fn rule16_another_server_at_the_same_address_takes_over_and_old_tickets_are_lost
     world.welcome_as(second, OTHER_SERVER);
     assert_eq!(world.core.ticket(world.now, ticket).unwrap().lost, Some(Lost::ServerChanged));
     assert!(world.lost.contains(&ticket));
+    assert_eq!(world.core.next_wakeup(), None, "nothing is due for it any more");
     assert_eq!(
         world.outcome(owner),
         Err(AcquireError::Indeterminate(IndeterminateCause::ServerChanged)),

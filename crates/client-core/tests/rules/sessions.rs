@@ -276,3 +276,33 @@ fn what_is_to_be_done_is_announced() {
     assert!(!world.core.has_output());
     assert_eq!(world.core.poll_output(), None);
 }
+
+#[test]
+fn rule16_a_connection_is_opened_at_once_for_whatever_is_to_be_sent() {
+    type Deed = fn(&mut World, u64, u64);
+    let deeds: [Deed; 8] = [
+        |world, _, _| assert!(world.core.acquire(world.now, "k", SECOND, SECOND).is_ok()),
+        |world, _, _| assert!(world.core.release(world.now, "k", 3).is_ok()),
+        |world, ticket, _| assert!(world.core.extend_ticket(world.now, ticket, SECOND).is_ok()),
+        |world, ticket, _| assert!(world.core.release_ticket(world.now, ticket).is_some()),
+        |world, ticket, _| world.core.drop_ticket(world.now, ticket),
+        |world, _, granted| world.core.cancel(world.now, granted),
+        |world, _, granted| {
+            world.now = world.now + SECOND * 9;
+            assert!(world.core.take(world.now, granted).is_some_and(|outcome| outcome.is_err()));
+        },
+        |world, _, _| world.core.shutdown(world.now),
+    ];
+    for (at, deed) in deeds.into_iter().enumerate() {
+        let (mut world, session) = World::welcomed();
+        let ticket = world.ticket(session, 200);
+        let granted = world.acquire(SECOND, SECOND * 200);
+        world.grant(session, granted, 8, 200);
+        world.cut(session);
+        world.pass(ms(51));
+        assert_eq!(world.open_sessions(), [], "there is nothing to do");
+        deed(&mut world, ticket, granted);
+        world.run();
+        assert_eq!(world.open_sessions().len(), 1, "{at}");
+    }
+}

@@ -194,3 +194,17 @@ fn definite_answers_that_still_come_stay_definite() {
     let shut_down = IndeterminateCause::ShutDown;
     assert_eq!(world.outcome(other), Err(AcquireError::Indeterminate(shut_down)));
 }
+
+#[test]
+fn a_call_that_ends_at_its_deadline_ends_the_shutdown() {
+    let (mut world, session) = World::welcomed();
+    let owner = world.acquire(SECOND, SECOND);
+    world.pass(SECOND * 2);
+    world.core.shutdown(world.now);
+    world.pass(ms(999));
+    assert!(!world.stopped);
+    world.pass(ms(1));
+    assert!(world.stopped);
+    assert_eq!(world.closed(session), Some(true));
+    assert_eq!(world.outcome(owner), Err(AcquireError::Indeterminate(IndeterminateCause::ShutDown)));
+}

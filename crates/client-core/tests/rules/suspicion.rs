@@ -447,3 +447,16 @@ fn after_a_suspend_everything_that_is_due_happens_at_once() {
     assert_eq!(world.result(release), OpResult::Release(ReleaseOutcome::Unknown));
     assert_eq!(world.closed(first), Some(true));
 }
+
+#[test]
+fn rule17_the_least_patience_counts() {
+    let (mut world, _) = World::welcomed();
+    world.core.release(world.now, "k", 3).unwrap();
+    world.core.extend(world.now, "k", 4, SECOND * 3).unwrap();
+    world.core.ping(world.now);
+    world.run();
+    world.pass(ms(499));
+    assert_eq!(world.wires.len(), 1);
+    world.pass(ms(1));
+    assert_eq!(world.wires.len(), 2);
+}

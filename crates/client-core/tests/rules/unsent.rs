@@ -105,6 +105,10 @@ fn rule04_at_the_budget_end_an_unsent_call_ends_as_unsent() {
         let session = world.session();
         world.welcome(session);
         assert_eq!(world.take_requests(session), []);
+        world.cut(session);
+        world.pass(SECOND * 60);
+        assert_eq!(world.open_sessions(), [], "there is nothing to open a session for");
+        assert_eq!(world.core.next_wakeup(), None);
     }
 }
 
@@ -226,4 +230,17 @@ fn rule01_the_answer_allowance_can_be_raised() {
     assert_eq!(world.take(owner), None);
     world.timeout(session, owner);
     assert_eq!(world.outcome(owner), Err(AcquireError::Timeout));
+}
+
+#[test]
+fn rule04_a_call_that_ended_asks_for_no_session_even_if_nobody_takes_its_outcome() {
+    let mut world = World::new();
+    world.acquire(SECOND, SECOND);
+    world.pass(SECOND);
+    for session in world.open_sessions() {
+        world.cut(session);
+    }
+    world.pass(SECOND * 60);
+    assert_eq!(world.open_sessions(), []);
+    assert_eq!(world.core.next_wakeup(), None);
 }
