@@ -75,7 +75,7 @@ fn resolve(args: &ServeArgs) -> anyhow::Result<Config> {
         },
         max_sessions: args.max_sessions.unwrap_or_else(default_max_sessions),
         drain_grace: args.drain_grace,
-        recovery_pause: args.recovery_pause,
+        durability: lockstead_server::Durability::None { recovery_pause: args.recovery_pause },
     })
 }
 

@@ -23,7 +23,7 @@ use crate::stop::{Signals, Stage};
 use crate::stream::Stream;
 use crate::timeouts::Timeouts;
 use crate::wake::ReadyList;
-use crate::{Config, ServeError, clock, random, tokens};
+use crate::{Config, Durability, ServeError, clock, random, tokens};
 
 /// At most this many connections are accepted in a turn.
 const ACCEPTS_PER_TURN: usize = 128;
@@ -62,8 +62,12 @@ impl Driver {
     pub(crate) fn new(config: &Config, listeners: Vec<Listener>) -> Result<Self, ServeError> {
         let now = clock::now();
         let random = |error: getrandom::Error| ServeError::system("read random numbers")(error.into());
-        let recovery_ends = config.recovery_pause.map(|pause| Instant(now.0 + millis_up(pause) + 1));
-        if let Some(pause) = config.recovery_pause {
+        let recovery_pause = match config.durability {
+            Durability::None { recovery_pause } => recovery_pause,
+            Durability::Journal(_) => None,
+        };
+        let recovery_ends = recovery_pause.map(|pause| Instant(now.0 + millis_up(pause) + 1));
+        if let Some(pause) = recovery_pause {
             tracing::info!(?pause, "recovering: nothing is granted until the pause is over");
         }
         let seed = random::hash_seed().map_err(random)?;

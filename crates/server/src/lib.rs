@@ -30,6 +30,7 @@ use std::time::Duration;
 
 pub use listen::{BoundAddr, ListenAddr};
 pub use lockstead_engine::Limits;
+pub use lockstead_journal::Mode;
 
 use driver::Driver;
 use listen::Listener;
@@ -45,8 +46,33 @@ pub struct Config {
     pub max_sessions: u32,
     /// How long a stopping server lets holders release.
     pub drain_grace: Duration,
-    /// How long to grant nothing after the start, so that grants of a former run surely have ended.
-    pub recovery_pause: Option<Duration>,
+    /// What survives the end of the process.
+    pub durability: Durability,
+}
+
+/// What survives the end of the process (docs/guarantees.md).
+#[derive(Clone, Debug)]
+pub enum Durability {
+    /// Nothing: the next start grants at once, or after a pause.
+    None {
+        /// How long to grant nothing after the start, so that grants of a former run surely have ended.
+        recovery_pause: Option<Duration>,
+    },
+    /// Every lease, in a journal.
+    Journal(JournalConfig),
+}
+
+/// Where the journal is and what answers wait for.
+#[derive(Clone, Debug)]
+pub struct JournalConfig {
+    /// The data directory; it is made, with mode 0700, if it is not there.
+    pub dir: PathBuf,
+    /// What answers wait for.
+    pub mode: Mode,
+    /// An empty directory is an error.
+    pub require_data: bool,
+    /// A file with another boot id than the kernel's; it must not outlive the boot.
+    pub boot_id_file: Option<PathBuf>,
 }
 
 /// Why a server did not start, or stopped before its time.

@@ -10,9 +10,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("lockstead-session", &["lockstead-proto", "lockstead-engine"]),
     ("lockstead-journal", &["lockstead-proto"]),
     ("lockstead-client-core", &["lockstead-proto"]),
-    ("lockstead-server", &["lockstead-proto", "lockstead-engine", "lockstead-session"]),
+    ("lockstead-server", &["lockstead-proto", "lockstead-engine", "lockstead-session", "lockstead-journal"]),
     ("lockstead-client", &["lockstead-proto", "lockstead-client-core"]),
-    ("lockstead", &["lockstead-proto", "lockstead-server", "lockstead-client"]),
+    ("lockstead", &["lockstead-proto", "lockstead-server", "lockstead-client", "lockstead-journal"]),
     ("lockstead-testkit", &[]), // an outside checker: shares no code with what it checks
     ("xtask", &[]),
 ];
