@@ -33,7 +33,7 @@ impl Gate {
         let waits = match answer {
             Answer::Acquired { .. } => position > self.reached,
             Answer::Extended { .. } => position > self.reached || self.extends > 0,
-            Answer::Released { .. } | Answer::NotHeld { .. } => self.extends > 0,
+            Answer::Released { .. } | Answer::NotHeld { .. } | Answer::NotDurable { .. } => self.extends > 0,
             Answer::Timeout { .. } | Answer::Busy { .. } | Answer::State { .. } => false,
         };
         if !waits {

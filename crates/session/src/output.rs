@@ -4,7 +4,9 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use lockstead_engine::{Answer, UnsentGrant};
-use lockstead_proto::{Acquired, Busy, Extended, NotHeld, Released, State, Timeout, answer_len};
+use lockstead_proto::{
+    Acquired, Busy, ErrorAnswer, ErrorCode, Extended, NotHeld, Released, State, Timeout, answer_len,
+};
 
 /// Accepted bytes at the front are dropped once they are this many; an empty buffer larger than this is given back.
 const KEEP: usize = 16_384;
@@ -46,6 +48,10 @@ impl Output {
             Answer::Released { token } => Released { token }.encode(out),
             Answer::Extended { token, lease_s } => Extended { token, lease_s }.encode(out),
             Answer::NotHeld { token } => NotHeld { token }.encode(out),
+            Answer::NotDurable { token } => {
+                let text = "the later end could not be made durable; the lease is what it was";
+                ErrorAnswer { code: ErrorCode::NotDurable, id: token, text }.encode(out);
+            }
             Answer::State { id, state, remaining_ms, waiters } => {
                 State { id, state, remaining_ms, waiters }.encode(out);
             }
