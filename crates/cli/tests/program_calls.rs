@@ -63,7 +63,7 @@ fn p34_the_lock_is_still_held_when_the_program_has_gone() {
     assert_eq!((released.code, released.stdout.as_str()), (Some(0), "released\n"));
     let again = world.outcome(&["release", "job", &token]);
     assert_eq!((again.code, again.stdout.as_str()), (Some(1), ""));
-    assert_eq!(again.stderr, "lockstead: not held with this token\n");
+    assert_eq!(again.stderr, "lockstead: the lock is not held with this token\n");
     let free = world.outcome(&["query", "job"]);
     assert_eq!((free.code, free.stdout.as_str()), (Some(1), "free\n"));
 }
@@ -140,9 +140,12 @@ fn without_a_server_nothing_is_sent() {
         ] {
             scope.spawn(move || has(&call(args), 122, &[("outcome", "unsent".into())]));
         }
-        scope.spawn(move || {
+        scope.spawn(|| {
             let run = call(&["run", "k", "--wait", "1s", "--", "echo", "ran"]);
             assert_eq!((run.code, run.stdout.as_str()), (Some(122), ""));
+            let refused = format!("{address}: Connection refused (os error {})", libc::ECONNREFUSED);
+            let sentence = "lockstead: nothing was sent: no server answered in time";
+            assert_eq!(run.stderr, format!("{sentence}; {refused}\n"));
         });
     });
 }

@@ -117,7 +117,7 @@ impl Future for Acquiring {
 /// The process was forked: a call that was made before that may have been sent, and its outcome is the parent's.
 fn in_child(progress: Progress) -> AcquireError {
     match progress {
-        Progress::Made(_) => AcquireError::Indeterminate(IndeterminateCause::SessionBroke),
+        Progress::Made(_) => AcquireError::Indeterminate(IndeterminateCause::ForkedChild),
         _ => AcquireError::Unsent(UnsentCause::ForkedChild),
     }
 }

@@ -129,7 +129,7 @@ impl<C> Builder<C> {
             self.servers.push(Address::Tcp { host: "127.0.0.1".to_owned(), port: DEFAULT_PORT });
         }
         let core = Core::new(Config {
-            addresses: u32::try_from(self.servers.len()).unwrap_or(u32::MAX),
+            addresses: self.servers.iter().map(ToString::to_string).collect(),
             hello_text: self.hello_text()?,
             answer_allowance: self.answer_allowance,
             margin: self.margin,

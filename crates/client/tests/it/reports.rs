@@ -184,7 +184,7 @@ async fn p31_not_knowing_is_an_outcome_of_its_own_and_a_late_grant_is_released_o
 }
 
 fn unsent() -> AcquireError {
-    AcquireError::Unsent(UnsentCause::BudgetEnded)
+    AcquireError::Unsent(UnsentCause::BudgetEnded { last: None })
 }
 
 /// A task that looks at a ticket for a while leaves nothing behind.
