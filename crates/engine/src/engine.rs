@@ -178,6 +178,12 @@ impl Engine {
         self.storage_failing = false;
     }
 
+    /// Whether nothing is granted because a grant that is not known could still be running.
+    #[must_use]
+    pub fn is_recovering(&self) -> bool {
+        self.recovery_ends.is_some()
+    }
+
     /// Whether nothing is granted because it could not be made durable.
     #[must_use]
     pub fn is_storage_failing(&self) -> bool {

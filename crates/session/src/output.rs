@@ -11,6 +11,9 @@ use lockstead_proto::{
 /// Accepted bytes at the front are dropped once they are this many; an empty buffer larger than this is given back.
 const KEEP: usize = 16_384;
 
+/// What `X` 10 says.
+pub(crate) const NOT_DURABLE: &str = "the later end could not be made durable; the lease is what it was";
+
 /// Encoded answers, written from the front.
 #[derive(Default)]
 pub(crate) struct Output {
@@ -49,8 +52,7 @@ impl Output {
             Answer::Extended { token, lease_s } => Extended { token, lease_s }.encode(out),
             Answer::NotHeld { token } => NotHeld { token }.encode(out),
             Answer::NotDurable { token } => {
-                let text = "the later end could not be made durable; the lease is what it was";
-                ErrorAnswer { code: ErrorCode::NotDurable, id: token, text }.encode(out);
+                ErrorAnswer { code: ErrorCode::NotDurable, id: token, text: NOT_DURABLE }.encode(out);
             }
             Answer::State { id, state, remaining_ms, waiters } => {
                 State { id, state, remaining_ms, waiters }.encode(out);
@@ -98,6 +100,11 @@ impl Output {
         self.dropped += n as u64;
         self.accepted -= n;
         self.frame = 0;
+    }
+
+    /// How many grants the peer can never have seen.
+    pub(crate) fn unsent_grants(&self) -> usize {
+        self.unsent.len()
     }
 
     /// Throws away every frame of which no byte was accepted, and names the grants among them. A frame that was begun
