@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
 
+use rustix::io::ioctl_fionread;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
@@ -115,6 +116,11 @@ impl Stream {
             Self::Tcp(stream) => Pin::new(&mut **stream).poll_write(context, bytes),
             Self::Unix(stream) => Pin::new(&mut **stream).poll_write(context, bytes),
         }
+    }
+
+    /// How many bytes the kernel has received and nobody has read.
+    pub(crate) fn received(&self) -> u64 {
+        ioctl_fionread(&*self.socket()).unwrap_or(0)
     }
 
     /// Reads what the kernel has, whatever the runtime believes about it, and whether or not there is one.
