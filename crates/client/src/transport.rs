@@ -75,7 +75,21 @@ async fn connect_tcp(address: SocketAddr) -> io::Result<Guarded<TcpStream>> {
         TcpStream::from_std(socket.into())
     })?;
     stream.writable().await?;
-    stream.take_error()?.map_or(Ok(stream), Err)
+    if let Some(error) = stream.take_error()? {
+        return Err(error);
+    }
+    refuse_itself(&stream)?;
+    Ok(stream)
+}
+
+/// A connection to a port of this machine where nobody listens may be given that very port as its own: it is connected to
+/// itself then, hears its own hello as the welcome, and keeps the server from its port. Nobody listens, so it is refused.
+fn refuse_itself(stream: &TcpStream) -> io::Result<()> {
+    if stream.local_addr()? != stream.peer_addr()? {
+        return Ok(());
+    }
+    SockRef::from(stream).set_linger(Some(Duration::ZERO))?;
+    Err(io::Error::from_raw_os_error(libc::ECONNREFUSED))
 }
 
 async fn connect_unix(path: &Path) -> io::Result<Guarded<UnixStream>> {
@@ -180,6 +194,19 @@ mod tests {
         let refused = connect_any(vec![closed(), closed()]).await.unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
         assert_eq!(connect_any(vec![]).await.unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[tokio::test]
+    async fn a_connection_to_itself_is_refused() {
+        let itself = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        itself.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        itself.connect(&itself.local_addr().unwrap()).unwrap();
+        itself.set_nonblocking(true).unwrap();
+        let stream = TcpStream::from_std(itself.into()).unwrap();
+        let address = stream.local_addr().unwrap();
+        assert_eq!(refuse_itself(&stream).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        drop(stream);
+        TcpListener::bind(address).expect("the port is free again");
     }
 
     #[tokio::test]
