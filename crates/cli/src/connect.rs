@@ -16,7 +16,7 @@ pub fn runtime() -> anyhow::Result<Runtime> {
 
 /// A client for the servers of `args`, which operators see under the name of the command. Needs a runtime.
 pub fn connect(args: &ClientArgs, command: &str) -> anyhow::Result<Client> {
-    logs::start(&args.log, tracing::Level::WARN);
+    logs::start(&args.log, tracing::Level::WARN).context("cannot start logging")?;
     let servers = args.server.iter().map(ToString::to_string);
     let mut builder =
         Client::builder().servers(servers)?.name(format!("lockstead-{command}/{}", std::process::id()));

@@ -6,7 +6,7 @@
 mod group;
 pub mod signals;
 mod supervise;
-mod sys;
+pub mod sys;
 mod terminal;
 
 use std::process::Command;

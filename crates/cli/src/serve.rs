@@ -20,7 +20,7 @@ const MAX_SESSIONS: u32 = 65_536;
 /// Serves until it is told to stop.
 pub fn serve(args: &ServeArgs) -> anyhow::Result<Status> {
     let config = resolve(args)?;
-    logs::start(&args.log, tracing::Level::INFO);
+    logs::start(&args.log, tracing::Level::INFO).context("cannot start logging")?;
     if let Some(dir) = &args.data_dir {
         warn!(?dir, "durability is none: the data directory is ignored");
     }

@@ -128,8 +128,8 @@ impl<G: Guard> Supervisor<'_, G> {
         }
         let left = self.guard.valid_for();
         if left <= self.kill_after && !self.is_doomed() {
-            warn!(?left, "the lock is about to be lost: the command is told to end");
             self.tell(now + left);
+            warn!(?left, "the lock is about to be lost: the command is told to end");
         }
         let nearly_over = (!self.is_doomed()).then(|| now + left.saturating_sub(self.kill_after));
         let look = self.exit.map(|_| now + LOOK_EVERY);
@@ -148,11 +148,11 @@ impl<G: Guard> Supervisor<'_, G> {
         }
         self.loss = Some(reason);
         if reason == Lost::Expired {
-            warn!("the lock is lost: {reason}; the command is killed");
-            return self.kill();
+            self.kill();
+            return warn!("the lock is lost: {reason}; the command is killed");
         }
-        warn!("the lock is lost: {reason}; the command is told to end");
         self.kill_at = Some(self.tell(Instant::now() + self.kill_after));
+        warn!("the lock is lost: {reason}; the command is told to end");
     }
 
     /// Tells the group to end by `latest`, unless it was told before; until when it may take. A stopped group hears of
