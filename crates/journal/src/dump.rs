@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde_json::{Map, Value, json};
 
 use crate::record::{Cause, Record, RepairCause, Run};
-use crate::replay::Directory;
+use crate::replay::{Directory, read_if_there};
 use crate::segment::{Bad, Name, Segment, Unreadable};
 use crate::storage::Storage;
 
@@ -28,7 +28,7 @@ pub enum DumpError {
 pub fn dump(storage: &dyn Storage, out: &mut dyn Write) -> Result<(), DumpError> {
     for number in Directory::list(storage).map_err(DumpError::Read)?.segments {
         let file = Name::Journal(number).to_string();
-        let bytes = storage.read(&file).map_err(DumpError::Read)?;
+        let Some(bytes) = read_if_there(storage, &file).map_err(DumpError::Read)? else { continue };
         match Segment::read(number, bytes) {
             Ok(segment) => dump_segment(&file, &segment, out)?,
             Err(Unreadable::Newer(version)) => {

@@ -79,6 +79,31 @@ fn a_second_server_is_refused_until_the_first_is_gone() {
 }
 
 #[test]
+fn who_only_looks_leaves_the_directory_as_it_is_and_keeps_nobody_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let (first, _woken) = open(dir.path(), &options(Mode::Process, 1)).unwrap();
+    let storage = FileStorage::open_existing(dir.path()).unwrap();
+    assert!(storage.is_taken().unwrap());
+    first.journal.stop().unwrap();
+    assert!(!storage.is_taken().unwrap());
+    std::fs::remove_file(dir.path().join("lock")).unwrap();
+
+    let boot = BootIdentity::new("this boot");
+    let good = report(&storage, boot.as_ref(), 1).unwrap();
+    assert!(!good.is_taken && good.start.is_ok_and(|warnings| warnings.is_empty()));
+    dump(&storage, &mut Vec::new()).unwrap();
+    let parent = tempfile::tempdir().unwrap();
+    let to = FileStorage::open(&parent.path().join("new")).unwrap();
+    let place = Cut { file: "0000000000000001.journal".to_owned(), offset: 500 };
+    cut(&storage, &to, &place, &[1; 16]).unwrap();
+    let names: Vec<_> =
+        std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(names, ["0000000000000001.journal"]);
+    drop(open(dir.path(), &options(Mode::Process, 1)).unwrap());
+    assert!(to.is_taken().unwrap());
+}
+
+#[test]
 fn an_empty_directory_can_be_made_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let strict = OpenOptions { require_data: true, ..options(Mode::Machine, 1) };
