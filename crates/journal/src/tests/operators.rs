@@ -260,4 +260,6 @@ fn a_dump_shows_what_is_bad_and_what_is_behind_it() {
     let mut unreadable = Disk::default();
     unreadable.put(&name, bytes);
     assert_eq!(dumped(unreadable)[0]["record"], "unreadable");
+    let empty = dump(&MemoryStorage::new(Disk::default()), &mut Vec::new());
+    assert!(matches!(empty, Err(DumpError::NoData)));
 }
