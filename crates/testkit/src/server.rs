@@ -36,7 +36,7 @@ impl Builder {
         builder
     }
 
-    /// `PROGRAM serve` and nothing more.
+    /// `PROGRAM serve` and nothing more. Its default data directory is `lockstead` in [`Builder::dir`].
     ///
     /// # Panics
     /// When no temporary directory can be made.
@@ -47,6 +47,7 @@ impl Builder {
             command.env_remove(name);
         }
         let dir = tempfile::tempdir().expect("a temporary directory can be made");
+        command.env_remove("STATE_DIRECTORY").env("XDG_STATE_HOME", dir.path());
         Self { command, listeners: 0, dir }
     }
 
@@ -84,7 +85,7 @@ impl Builder {
         self
     }
 
-    /// A directory that lives as long as the server, for its sockets.
+    /// A directory that lives as long as the server, for its sockets and its data.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
