@@ -260,6 +260,23 @@ impl Server {
         sys::limit_open_files_of(self.pid(), limit as u64).expect("a child's limit may be lowered");
     }
 
+    /// Lets its files grow no further, as a full disk would; its log too, so it is silent until
+    /// [`Server::free_disk`].
+    ///
+    /// # Panics
+    /// When the operating system refuses.
+    pub fn fill_disk(&self) {
+        sys::limit_file_size_of(self.pid(), Some(0)).expect("a child's limit may be lowered");
+    }
+
+    /// Ends what [`Server::fill_disk`] began.
+    ///
+    /// # Panics
+    /// When the operating system refuses.
+    pub fn free_disk(&self) {
+        sys::limit_file_size_of(self.pid(), None).expect("a soft limit may be raised");
+    }
+
     /// Sends it a signal.
     ///
     /// # Panics
