@@ -57,7 +57,7 @@ pub enum Command {
     Query(QueryArgs),
     /// Says whether a server is there, and how far away
     Ping(PingArgs),
-    /// Looks at the data directory of a server that is not running, and mends it
+    /// Says what is in a data directory, and mends it
     Repair(RepairArgs),
     /// Shows what a server has written to its data directory
     Journal(JournalArgs),

@@ -9,7 +9,7 @@ use lockstead_journal::*;
 
 /// A directory that is surely not in memory, as those for temporary files may be.
 fn on_disk() -> tempfile::TempDir {
-    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary directory can be made")
 }
 
 fn options(mode: Mode, now_ms: u64) -> OpenOptions {
