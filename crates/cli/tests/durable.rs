@@ -313,29 +313,57 @@ fn while_the_disk_is_full_nothing_is_granted_and_holders_can_release() {
         let mut server = site.start(mode);
         let mut session = server.connect();
         let (kept, given_back) = (session.hold(200, 1, "kept"), session.hold(60, 2, "given back"));
+        let mut waiting = server.connect();
+        waiting.send(&frame::acquire(60, 60, 4, "kept"));
+        while session.query("kept").2 == 0 {}
         server.fill_disk();
         let refused = Answer::Busy { owner: 3, reason: 6 };
         assert_eq!(session.ask(&frame::acquire(0, 60, 3, "k")), refused);
+        waiting.expect(Answer::Busy { owner: 4, reason: 6 }, "what a waiter hears");
         let extended = session.ask(&frame::extend(250, kept.token, "kept"));
         assert!(extended.is_error(10, kept.token), "{extended:?}");
         session.release(given_back.token, "given back");
         assert_eq!(session.query("kept").0, 1);
 
         server.free_disk();
-        let asked = Instant::now();
-        let token = loop {
-            match session.ask(&frame::acquire(0, 60, 3, "k")) {
-                Answer::Acquired { token, .. } => break token,
-                other => assert_eq!(other, refused),
-            }
-            assert!(asked.elapsed() < 20 * SECOND, "grants do not go on");
-        };
-        assert!(token > given_back.token);
+        assert!(granted_again(&mut session, 3, "k") > given_back.token);
         server.kill();
         let server = site.start(mode);
         let mut session = server.connect();
         assert_eq!((session.query("kept").0, session.query("k").0), (1, 1));
         assert_eq!(session.query("given back").0, 0, "the checkpoint knows of the release");
+    }
+}
+
+/// Asks until the storage has recovered; the token.
+fn granted_again(session: &mut Raw, owner: u64, key: &str) -> u64 {
+    let asked = Instant::now();
+    loop {
+        match session.ask(&frame::acquire(0, 60, owner, key)) {
+            Answer::Acquired { token, .. } => return token,
+            other => assert_eq!(other, Answer::Busy { owner, reason: 6 }),
+        }
+        assert!(asked.elapsed() < 20 * SECOND, "grants do not go on");
+    }
+}
+
+#[test]
+fn a_start_on_a_full_disk_serves_what_it_knows_if_it_knows_anything() {
+    for mode in MODES {
+        let site = Site::new();
+        // What it says goes to a file, too.
+        let (status, stdout, _) = site.builder(mode).full_disk().refused();
+        assert_eq!((status.code(), stdout.as_str()), (Some(125), ""));
+        let mut server = site.start(mode);
+        let grant = server.connect().hold(60, 1, "k");
+        server.kill();
+        let server = site.builder(mode).full_disk().start();
+        let mut session = server.connect();
+        assert_eq!(session.query("k").0, 1);
+        assert_eq!(session.ask(&frame::acquire(0, 1, 2, "free")), Answer::Busy { owner: 2, reason: 6 });
+        server.free_disk();
+        assert!(granted_again(&mut session, 3, "free") > grant.token);
+        is_held(&mut session, "k", &grant);
     }
 }
 

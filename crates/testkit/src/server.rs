@@ -85,6 +85,14 @@ impl Builder {
         self
     }
 
+    /// Starts it on a full disk: see [`Server::fill_disk`].
+    pub fn full_disk(mut self) -> Self {
+        // SAFETY: the closure makes two system calls and touches no memory of the parent, so it may run after
+        // fork.
+        unsafe { self.command.pre_exec(|| sys::limit_file_size_of(0, Some(0))) };
+        self
+    }
+
     /// A directory that lives as long as the server, for its sockets and its data.
     pub fn dir(&self) -> &Path {
         self.dir.path()

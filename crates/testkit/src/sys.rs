@@ -77,7 +77,7 @@ pub fn limit_open_files_of(pid: u32, limit: u64) -> io::Result<()> {
     check(unsafe { libc::prlimit(pid as libc::pid_t, libc::RLIMIT_NOFILE, &limits, std::ptr::null_mut()) })
 }
 
-/// Limits how large the files of a running child may grow; none: as large as its hard limit allows.
+/// Limits how large the files of a running child, or of this process (0), may grow; none: as large as its hard limit allows.
 pub fn limit_file_size_of(pid: u32, limit: Option<u64>) -> io::Result<()> {
     let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     let pid = pid as libc::pid_t;
