@@ -8,7 +8,7 @@ use crate::time::Instant;
 /// Takes what the engine does: answers for sessions, and the decisions that must survive a crash.
 ///
 /// A decision comes before the answer that tells of it, so an answer that must not be known before its decision is
-/// safe may wait for everything that came before (docs/guarantees.md, *What survives*). An extend that moves no end
+/// safe may wait for everything that came before (docs/journal-format.md). An extend that moves no end
 /// is no decision.
 pub trait Effects {
     /// The session is to hear this.
