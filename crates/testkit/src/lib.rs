@@ -10,8 +10,13 @@
 pub mod address;
 pub mod answer;
 pub mod arrival;
+pub mod boottime;
+pub mod data_dir;
 pub mod frame;
+pub mod history;
+pub mod journal;
 pub mod load;
+pub mod mounts;
 pub mod peer;
 pub mod process;
 pub mod proxy;
