@@ -1,13 +1,12 @@
 //! Calls that ended without their result: what the client says, turned into an exit status, a JSON object and a
 //! sentence. One place, so that all commands say the same of the same.
 
-use lockstead_client::{AcquireError, CallError, ErrorCode, ExtendError, UnsentCause, UsageError};
+use lockstead_client::{
+    AcquireError, CallError, ErrorCode, ExtendError, ReleaseOutcome, UnsentCause, UsageError,
+};
 use serde_json::{Value, json};
 
 use crate::exit::Status;
-
-/// The sentence for a token that is not the one of the held lock.
-pub const NOT_HELD: &str = "not held with this token";
 
 /// A call without its result.
 #[derive(Debug)]
@@ -67,13 +66,29 @@ impl TryFrom<AcquireError> for Failed {
     }
 }
 
+/// A release that did not free the lock.
+impl From<ReleaseOutcome> for Failed {
+    fn from(outcome: ReleaseOutcome) -> Self {
+        let sentence = outcome.to_string();
+        match &outcome {
+            ReleaseOutcome::Rejected { code, message } => Self::rejected(*code, message, sentence),
+            ReleaseOutcome::Unsent(cause) => Self::unsent(cause, sentence),
+            ReleaseOutcome::Unknown => Self::unknown(sentence),
+            ReleaseOutcome::NotHeld | ReleaseOutcome::Released => {
+                Self::new(Status::NO, json!({ "outcome": outcome.as_str() }), sentence)
+            }
+        }
+    }
+}
+
 impl TryFrom<ExtendError> for Failed {
     type Error = UsageError;
 
     fn try_from(error: ExtendError) -> Result<Self, UsageError> {
         let sentence = error.to_string();
         Ok(match &error {
-            ExtendError::Lost(_) => Self::new(Status::NO, json!({ "outcome": "not_held" }), NOT_HELD),
+            // What a release says of such a token, too.
+            ExtendError::Lost(_) => Self::from(ReleaseOutcome::NotHeld),
             ExtendError::Rejected { code, message } => Self::rejected(*code, message, sentence),
             ExtendError::Unknown => Self::unknown(sentence),
             ExtendError::Unsent(cause) => Self::unsent(cause, sentence),
@@ -114,7 +129,7 @@ mod tests {
             (Status::BUSY, json(r#"{"outcome":"busy","reason":5}"#))
         );
         assert_eq!(
-            of(AcquireError::Unsent(UnsentCause::BudgetEnded)),
+            of(AcquireError::Unsent(UnsentCause::BudgetEnded { last: None })),
             (Status::UNSENT, json(r#"{"cause":"budget_ended","outcome":"unsent"}"#))
         );
         assert_eq!(

@@ -80,7 +80,8 @@ async fn p32_an_absent_server_is_said_in_time_and_found_when_it_comes() {
     let start = Instant::now();
     let error = client.acquire("k").wait(2 * SECOND).lease(5 * SECOND).await.unwrap_err();
     let took = start.elapsed();
-    assert_eq!(error, AcquireError::Unsent(UnsentCause::BudgetEnded));
+    let last = format!("{address}: No such file or directory (os error {})", libc::ENOENT);
+    assert_eq!(error, AcquireError::Unsent(UnsentCause::BudgetEnded { last: Some(last.into()) }));
     assert!(took >= 2 * SECOND && took < 2 * SECOND + AT_ONCE, "{took:?}");
     let mut server = builder.listen(&address).start();
     let ticket = take(&client, "k", 2, 5).await;

@@ -63,7 +63,7 @@ fn p34_the_lock_is_still_held_when_the_program_has_gone() {
     assert_eq!((released.code, released.stdout.as_str()), (Some(0), "released\n"));
     let again = world.outcome(&["release", "job", &token]);
     assert_eq!((again.code, again.stdout.as_str()), (Some(1), ""));
-    assert_eq!(again.stderr, "lockstead: not held with this token\n");
+    assert_eq!(again.stderr, "lockstead: the lock is not held with this token\n");
     let free = world.outcome(&["query", "job"]);
     assert_eq!((free.code, free.stdout.as_str()), (Some(1), "free\n"));
 }
@@ -140,9 +140,12 @@ fn without_a_server_nothing_is_sent() {
         ] {
             scope.spawn(move || has(&call(args), 122, &[("outcome", "unsent".into())]));
         }
-        scope.spawn(move || {
+        scope.spawn(|| {
             let run = call(&["run", "k", "--wait", "1s", "--", "echo", "ran"]);
             assert_eq!((run.code, run.stdout.as_str()), (Some(122), ""));
+            let refused = format!("{address}: Connection refused (os error {})", libc::ECONNREFUSED);
+            let sentence = "lockstead: nothing was sent: no server answered in time";
+            assert_eq!(run.stderr, format!("{sentence}; {refused}\n"));
         });
     });
 }
@@ -344,8 +347,10 @@ fn help_and_version_are_no_errors() {
     let expected = concat!("lockstead ", env!("CARGO_PKG_VERSION"), "\n");
     assert_eq!((version.code, version.stdout.as_str()), (Some(0), expected));
     assert_eq!(outcome(lockstead(&["--help"])).code, Some(0));
-    for command in ["serve", "run", "acquire", "release", "extend", "query", "ping"] {
-        let help = outcome(lockstead(&[command, "--help"]));
+    for command in ["serve", "run", "acquire", "release", "extend", "query", "ping", "repair", "journal dump"]
+    {
+        let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        let help = outcome(lockstead(&words));
         assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""));
         assert!(help.stdout.contains(&format!("\n  lockstead {command}")), "an example of {command}");
         assert!(!help.stdout.contains('\x1b'), "colours are for terminals");

@@ -8,7 +8,7 @@ use lockstead_proto::{Acquired, BusyReason, ErrorCode, check_key};
 
 use crate::call::{Call, CallState, GivenUp, Grant};
 use crate::core::{Core, Output};
-use crate::deadline::{Budget, lease_seconds};
+use crate::deadline::Budget;
 use crate::fault::Fault;
 use crate::lease::{believable_wait, surely_ended, valid_until};
 use crate::outcome::{AcquireError, IndeterminateCause, UnsentCause, UsageError};
@@ -29,7 +29,7 @@ impl Core {
     ) -> Result<u64, AcquireError> {
         check_key(key).map_err(UsageError::Key)?;
         let budget = Budget::new(now, wait, self.answer_allowance)?;
-        let lease_s = lease_seconds(lease)?;
+        let lease_s = self.lease_seconds(lease)?;
         self.check_running().map_err(AcquireError::Unsent)?;
         if self.calls.len() >= self.max_open {
             return Err(AcquireError::Unsent(UnsentCause::QueueFull));
@@ -169,7 +169,7 @@ impl Core {
             return;
         };
         match call.state {
-            CallState::Queued => self.end_call(owner, AcquireError::Unsent(UnsentCause::BudgetEnded)),
+            CallState::Queued => self.end_call(owner, AcquireError::Unsent(self.budget_ended())),
             CallState::Granted(grant) => self.refuse_grant(owner, grant),
             CallState::Sent(..) if now < call.budget.deadline => {
                 let deadline = call.budget.deadline;
@@ -201,6 +201,7 @@ impl Core {
     pub fn looked(&mut self, now: Instant, id: SessionId) {
         let Some(session) = self.session(id) else { return };
         session.looking = false;
+        let why = session.silence();
         let mut lost = session.hopeless(now);
         for owner in core::mem::take(&mut session.overdue) {
             if self.calls.get(&owner).is_some_and(Call::is_sent) {
@@ -209,7 +210,7 @@ impl Core {
             }
         }
         if lost {
-            self.break_session(now, id, true);
+            self.break_session(now, id, true, why);
         }
         self.settle(now);
     }

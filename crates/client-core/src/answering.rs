@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use lockstead_proto::{Answer, CLIENT_ID_BIT, ErrorAnswer, ErrorCode, State, decode_answer};
+use lockstead_proto::{Answer, CLIENT_ID_BIT, ErrorAnswer, ErrorCode, MalformedAnswer, State, decode_answer};
 
 use crate::core::{Core, Output};
 use crate::fault::Fault;
@@ -11,8 +11,14 @@ use crate::outcome::{CallError, KeyInfo};
 use crate::session::{Ask, Confirm, SessionId, Stage};
 use crate::time::Instant;
 
-/// The session cannot be trusted any more.
-struct Broken;
+/// The session cannot be trusted any more, for the reason that this gives to people.
+struct Broken(String);
+
+impl Broken {
+    fn because(why: &str) -> Self {
+        Self(String::from(why))
+    }
+}
 
 impl Core {
     /// Bytes came on a session.
@@ -33,7 +39,7 @@ impl Core {
                 }
                 self.close_if_spent(id);
             }
-            Err(Broken) => self.break_session(now, id, true),
+            Err(Broken(why)) => self.break_session(now, id, true, &why),
         }
         self.settle(now);
     }
@@ -41,7 +47,7 @@ impl Core {
     /// Deals with every whole answer in `input` and says how many bytes that took.
     fn answers(&mut self, now: Instant, id: SessionId, input: &[u8]) -> Result<usize, Broken> {
         let mut rest = input;
-        while let Some((answer, length)) = decode_answer(rest).map_err(|_| Broken)? {
+        while let Some((answer, length)) = decode_answer(rest).map_err(no_answer)? {
             rest = &rest[length..];
             self.answer(now, id, answer)?;
             if self.session(id).is_none() {
@@ -127,7 +133,7 @@ impl Core {
             return Ok(());
         }
         if about == 0 || self.is_hello(id, about) {
-            return Err(Broken);
+            return Err(Broken::because(text));
         }
         if about & CLIENT_ID_BIT == 0 {
             if let Some(confirm) = self.confirmed(id, about, |_| true) {
@@ -138,7 +144,7 @@ impl Core {
         } else {
             self.acquire_rejected(id, about, code, text);
         }
-        if code.closes() { Err(Broken) } else { Ok(()) }
+        if code.closes() { Err(Broken::because(text)) } else { Ok(()) }
     }
 
     /// Whether an error is about the hello: it names it, or nothing, while nothing else has been sent.
@@ -163,6 +169,10 @@ impl Core {
     pub(crate) fn stray(&mut self, session: SessionId, id: u64) {
         self.outputs.push_back(Output::Fault(Fault::Stray { session, id }));
     }
+}
+
+fn no_answer(_: MalformedAnswer) -> Broken {
+    Broken::because("what answers there is no Lockstead server")
 }
 
 /// Whether a hello answered with this code would be answered so again.

@@ -26,8 +26,8 @@ impl Backoff {
     }
 
     /// One more failure: how long to wait before the next try. With several addresses the bound doubles once a round.
-    pub(crate) fn fail(&mut self, addresses: u32) -> Duration {
-        let round = (self.failures / addresses).min(16);
+    pub(crate) fn fail(&mut self, addresses: usize) -> Duration {
+        let round = (self.failures as usize / addresses).min(16);
         self.failures = self.failures.saturating_add(1);
         let bound = (FIRST * (1 << round)).min(LONGEST);
         bound.mul_f64(self.fraction())
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    fn longest_of_many(failures: u32, addresses: u32) -> Duration {
+    fn longest_of_many(failures: u32, addresses: usize) -> Duration {
         (0..2_000)
             .map(|seed| {
                 let mut backoff = Backoff::new(seed);

@@ -1,6 +1,7 @@
 //! What a client is told when it is made.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::lease::Margin;
@@ -8,8 +9,9 @@ use crate::lease::Margin;
 /// What a client is told when it is made; the shell has checked it.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// How many addresses there are; at least 1. The core knows them by their index.
-    pub addresses: u32,
+    /// The addresses as people write them; at least one. The core knows them by their index, and repeats them in
+    /// messages.
+    pub addresses: Vec<String>,
     /// The text of the hello: at most 1024 bytes, no newline.
     pub hello_text: String,
     /// How long after the end of its wait the answer of a call may still come; more than 1 s.

@@ -1,7 +1,9 @@
 //! Sessions: opening, welcome, server ids, suspicion, the end (docs/client-contract.md, rules 8, 16 and 17).
 
 use alloc::collections::{BTreeMap, BTreeSet};
-use alloc::string::String;
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use lockstead_proto::{ErrorCode, VERSION, Welcome, WelcomeText};
@@ -27,21 +29,21 @@ impl Core {
     }
 
     /// The connection could not be opened, or its end or an error was read from it or met in writing. Everything that
-    /// was received before has been handed in.
-    pub fn closed(&mut self, now: Instant, id: SessionId) {
-        self.remove_session(now, id);
+    /// was received before has been handed in. `why` is for people: what the system said.
+    pub fn closed(&mut self, now: Instant, id: SessionId, why: &str) {
+        self.remove_session(now, id, why);
         self.settle(now);
     }
 
-    /// Closes a session that cannot be used any more.
-    pub(crate) fn break_session(&mut self, now: Instant, id: SessionId, reset: bool) {
-        if self.remove_session(now, id) {
+    /// Closes a session that cannot be used any more, for the reason that `why` gives to people.
+    pub(crate) fn break_session(&mut self, now: Instant, id: SessionId, reset: bool, why: &str) {
+        if self.remove_session(now, id, why) {
             self.outputs.push_back(Output::Close { session: id, reset });
         }
     }
 
     /// What is possibly sent and unanswered is Indeterminate; other requests are sent again.
-    fn remove_session(&mut self, now: Instant, id: SessionId) -> bool {
+    fn remove_session(&mut self, now: Instant, id: SessionId, why: &str) -> bool {
         let Some(at) = self.sessions.iter().position(|session| session.id == id) else {
             return false;
         };
@@ -51,9 +53,20 @@ impl Core {
             send_again(&session, &self.ops, &mut self.pending);
         }
         if !self.has_sound_session() {
-            self.retry_at = now + self.backoff.fail(self.addresses);
+            self.retry_at = now + self.backoff.fail(self.addresses.len());
+            self.trouble = Some(self.at_address(session.address, why));
         }
         true
+    }
+
+    fn at_address(&self, address: usize, what: &str) -> Arc<str> {
+        Arc::from(format!("{}: {what}", self.addresses[address]))
+    }
+
+    /// The time for sending something is over: where was a server looked for last, and what came of it?
+    pub(crate) fn budget_ended(&self) -> UnsentCause {
+        let silent = |session: &Session| self.at_address(session.address, session.silence());
+        UnsentCause::BudgetEnded { last: self.trouble.clone().or_else(|| self.sessions.last().map(silent)) }
     }
 
     pub(crate) fn has_sound_session(&self) -> bool {
@@ -83,7 +96,7 @@ impl Core {
 
     /// The next connection goes to another address, if there is one.
     fn leave_address(&mut self, address: usize) {
-        self.next_address = (address + 1) % self.addresses as usize;
+        self.next_address = (address + 1) % self.addresses.len();
     }
 
     /// `H`: the session may be used if it leads to the right server. The welcome must be in the one version there is.
@@ -95,26 +108,29 @@ impl Core {
         }
         let address = session.address;
         if frame.version != VERSION {
-            self.break_session(now, id, false);
+            let why = format!("its server speaks version {} of the protocol", frame.version);
+            self.break_session(now, id, false, &why);
             return;
         }
         let others_sound = self.has_sound_session();
         let shown = self.servers.welcome(address, WelcomeText::parse(frame.text).id);
         if shown == Shown::Other {
-            self.break_session(now, id, false);
-            self.end_unsent(now, &UnsentCause::OtherServer);
+            let cause = UnsentCause::OtherServer;
+            self.break_session(now, id, false, &cause.to_string());
+            self.end_unsent(now, &cause);
             return;
         }
         self.next_address = address;
         self.backoff.reset();
         self.retry_at = now;
+        self.trouble = None;
         if let Some(session) = self.session(id) {
             session.stage = Stage::Ready;
         }
         if shown == Shown::TakenOver {
             self.take_over(now, id);
         } else if others_sound {
-            self.break_session(now, id, false);
+            self.break_session(now, id, false, "another session is in use");
         }
     }
 
@@ -122,7 +138,7 @@ impl Core {
     fn take_over(&mut self, now: Instant, kept: SessionId) {
         let sessions: Vec<SessionId> = self.sessions.iter().map(|session| session.id).collect();
         for id in sessions.into_iter().filter(|&id| id != kept) {
-            self.break_session(now, id, true);
+            self.break_session(now, id, true, "another server answers at the address now");
         }
         let granted = self.calls.iter().filter(|(_, call)| matches!(call.state, CallState::Granted(_)));
         let granted: Vec<u64> = granted.map(|(&owner, _)| owner).collect();
@@ -142,9 +158,9 @@ impl Core {
 
     /// `X` to the hello: trying again cannot help.
     pub(crate) fn refuse_client(&mut self, now: Instant, id: SessionId, code: ErrorCode, text: &str) {
-        self.break_session(now, id, false);
-        let message = String::from(text);
-        self.end_unsent(now, &UnsentCause::Refused { code, message });
+        let cause = UnsentCause::Refused { code, message: String::from(text) };
+        self.break_session(now, id, false, &cause.to_string());
+        self.end_unsent(now, &cause);
     }
 
     /// What waits for a session, and was never sent, ends at once. Releases of tickets go on: another address, or the

@@ -2,6 +2,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -74,7 +75,7 @@ pub struct Core {
     pub(crate) answer_allowance: Duration,
     pub(crate) margin: Margin,
     pub(crate) max_open: usize,
-    pub(crate) addresses: u32,
+    pub(crate) addresses: Vec<String>,
     pub(crate) ids: IdSource,
     pub(crate) timers: Timers,
     pub(crate) outputs: VecDeque<Output>,
@@ -98,6 +99,9 @@ pub struct Core {
     pub(crate) backoff: Backoff,
     /// No connection is opened before this instant.
     pub(crate) retry_at: Instant,
+    /// For people: what came of the latest session that ended with no other to go on with; `None` once a server
+    /// welcomes the client.
+    pub(crate) trouble: Option<Arc<str>>,
     /// The address to try next.
     pub(crate) next_address: usize,
     pub(crate) batch: Batch,
@@ -111,7 +115,6 @@ impl Core {
             answer_allowance: config.answer_allowance,
             margin: config.margin,
             max_open: config.max_open,
-            addresses: config.addresses,
             ids: IdSource::new(config.seeds[0]),
             timers: Timers::default(),
             outputs: VecDeque::new(),
@@ -124,7 +127,9 @@ impl Core {
             results: BTreeMap::new(),
             sessions: Vec::new(),
             sessions_opened: 0,
-            servers: Servers::new(config.addresses as usize),
+            servers: Servers::new(config.addresses.len()),
+            addresses: config.addresses,
+            trouble: None,
             backoff: Backoff::new(config.seeds[1]),
             retry_at: Instant::default(),
             next_address: 0,

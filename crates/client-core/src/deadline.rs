@@ -45,14 +45,6 @@ impl Budget {
     }
 }
 
-/// A lease in whole seconds, rounded up.
-pub(crate) fn lease_seconds(lease: Duration) -> Result<u8, UsageError> {
-    match whole_seconds(lease) {
-        None | Some(0) => Err(UsageError::LeaseOutOfRange),
-        Some(lease_s) => Ok(lease_s),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,15 +64,10 @@ mod tests {
     }
 
     #[test]
-    fn rule01_waits_and_leases_out_of_range_are_refused() {
+    fn rule01_waits_out_of_range_are_refused() {
         let wait = |ms| Budget::new(at_ms(0), Duration::from_millis(ms), ALLOWANCE);
         assert!(wait(255_000).is_ok());
         assert_eq!(wait(255_001), Err(UsageError::WaitTooLong));
-        let lease = |ms| lease_seconds(Duration::from_millis(ms));
-        assert_eq!(lease(0), Err(UsageError::LeaseOutOfRange));
-        assert_eq!(lease(1), Ok(1));
-        assert_eq!(lease(254_001), Ok(255));
-        assert_eq!(lease(255_001), Err(UsageError::LeaseOutOfRange));
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use core::time::Duration;
 
-use crate::time::{Instant, seconds};
+use crate::core::Core;
+use crate::outcome::UsageError;
+use crate::time::{Instant, seconds, whole_seconds};
 
 /// The assumed bound on how much faster one of the two clocks may run: one part in this many.
 const RATE: u32 = 1_000;
@@ -24,13 +26,36 @@ impl Margin {
     fn of(self, lease: Duration) -> Duration {
         (lease * u32::from(self.percent) / 100).max(self.least)
     }
+
+    /// What is taken off a lease that was granted after a wait of `waited`: the allowance for the clocks and the margin.
+    fn taken_off(self, waited: Duration, lease: Duration) -> Duration {
+        let allowance = ((waited + lease) / RATE).max(LEAST_RATE_ALLOWANCE);
+        allowance.saturating_add(self.of(lease))
+    }
+}
+
+/// A lease in whole seconds, rounded up; one of which nothing would be left is refused.
+pub(crate) fn lease_seconds(lease: Duration, margin: Margin) -> Result<u8, UsageError> {
+    let lease_s = whole_seconds(lease).filter(|&lease_s| lease_s > 0).ok_or(UsageError::LeaseOutOfRange)?;
+    let lease = seconds(lease_s);
+    let taken_off = margin.taken_off(Duration::ZERO, lease);
+    if lease <= taken_off {
+        return Err(UsageError::LeaseWithinMargin { lease, taken_off });
+    }
+    Ok(lease_s)
+}
+
+impl Core {
+    /// A lease in whole seconds, as this client may ask for it.
+    pub(crate) fn lease_seconds(&self, lease: Duration) -> Result<u8, UsageError> {
+        lease_seconds(lease, self.margin)
+    }
 }
 
 /// Until when a lease of `lease_s` seconds surely runs that began no earlier than `sent` + `waited`.
 pub(crate) fn valid_until(sent: Instant, waited: Duration, lease_s: u8, margin: Margin) -> Instant {
     let lease = seconds(lease_s);
-    let allowance = ((waited + lease) / RATE).max(LEAST_RATE_ALLOWANCE);
-    sent + (waited + lease - allowance) - margin.of(lease)
+    sent + (waited + lease) - margin.taken_off(waited, lease)
 }
 
 /// When a lease of `lease_s` seconds has surely ended whose confirmation came at `received`.
@@ -72,6 +97,28 @@ mod tests {
         assert_eq!(until(least), at_ms(10_000 - 10 - 3_000));
         let percent = Margin { percent: 50, least: ms(20) };
         assert_eq!(until(percent), at_ms(10_000 - 10 - 5_000));
+    }
+
+    #[test]
+    fn rule01_leases_out_of_range_are_refused() {
+        let lease = |ms| lease_seconds(Duration::from_millis(ms), Margin::DEFAULT);
+        assert_eq!(lease(0), Err(UsageError::LeaseOutOfRange));
+        assert_eq!(lease(1), Ok(1));
+        assert_eq!(lease(254_001), Ok(255));
+        assert_eq!(lease(255_001), Err(UsageError::LeaseOutOfRange));
+    }
+
+    #[test]
+    fn rule12_a_lease_that_the_margin_eats_up_is_refused() {
+        let least = |least| lease_seconds(ms(1_000), Margin { percent: 5, least });
+        let within = |lease, taken_off| Err(UsageError::LeaseWithinMargin { lease, taken_off });
+        assert_eq!(least(ms(999) - Duration::from_nanos(1)), Ok(1), "a nanosecond is left");
+        assert_eq!(least(ms(999)), within(ms(1_000), ms(1_000)), "nothing is left");
+        assert_eq!(least(ms(1_500)), within(ms(1_000), ms(1_501)));
+        assert_eq!(least(Duration::MAX), within(ms(1_000), Duration::MAX));
+        assert_eq!(lease_seconds(ms(255_000), Margin { percent: 90, least: ms(20) }), Ok(255));
+        let long = lease_seconds(ms(254_500), Margin { percent: 5, least: ms(254_745) });
+        assert_eq!(long, within(ms(255_000), ms(255_000)), "the lease as it would be asked for");
     }
 
     #[test]

@@ -42,6 +42,10 @@
 //! - A session whose transport takes nothing for a second is suspect too: what waits behind it may go elsewhere.
 //! - Before a suspect session is given up for its silence, and before a call ends at its deadline, the shell hands in
 //!   what the kernel has ([`Output::Look`]).
+//! - A lease of which the margin and the clocks leave nothing is a usage error: its ticket would be lost before it is
+//!   there. An extend that keep-alive sends near its cap may be as short.
+//! - A call that ends for want of a server says what came of the latest session that ended since the last welcome, or
+//!   else how far the newest one has come.
 //! - An error to the hello that is no refusal closes the session; the next try comes with backoff.
 //! - Queries and pings are sent again like releases and extends. Requests with a token of the program's own end after
 //!   [`TRANSPORT_DEADLINE`]; those of tickets when the lease has surely ended, an extend at the `valid_until` of then.

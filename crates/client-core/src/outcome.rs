@@ -1,7 +1,10 @@
 //! How calls end. Every enum says who is at fault: the caller ([`UsageError`]), the server's answer, or nobody that
 //! can be named (`Unsent`, `Indeterminate`, `Unknown`).
 
+use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
+use core::fmt;
 use core::time::Duration;
 
 use lockstead_proto::{BusyReason, ErrorCode, KeyError, KeyState};
@@ -42,6 +45,22 @@ pub enum AcquireError {
     Usage(#[from] UsageError),
 }
 
+impl AcquireError {
+    /// Whether the contract allows the same call once more (docs/client-contract.md, *Outcomes of a call*): after
+    /// [`Timeout`](Self::Timeout), [`Unsent`](Self::Unsent) and [`Indeterminate`](Self::Indeterminate) at once, after
+    /// [`Busy`](Self::Busy) with a pause. Not after [`Rejected`](Self::Rejected) and [`Usage`](Self::Usage), where the
+    /// call itself must be mended.
+    ///
+    /// Allowed means that it does no harm, not that it helps: after most causes of `Unsent` something else is to be
+    /// mended first, as [`UnsentCause`] says. So count the tries.
+    pub const fn is_retryable(&self) -> bool {
+        match self {
+            Self::Timeout | Self::Busy(_) | Self::Unsent(_) | Self::Indeterminate(_) => true,
+            Self::Rejected { .. } | Self::Usage(_) => false,
+        }
+    }
+}
+
 /// What is wrong with a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -52,6 +71,17 @@ pub enum UsageError {
     /// A wait is at most 255 s; there is no endless wait.
     #[error("the wait is longer than 255 s, the longest there is")]
     WaitTooLong,
+    /// The margin that this client is configured with, and what is taken off for the clocks, leave nothing of the lease
+    /// (rule 12): a ticket would be lost before it is there. Ask for a longer lease.
+    #[error(
+        "a lease of {lease:?} leaves no time to use it: {taken_off:?} are taken off as margin and for the clocks"
+    )]
+    LeaseWithinMargin {
+        /// The lease as it would be asked for, in whole seconds.
+        lease: Duration,
+        /// What is taken off it.
+        taken_off: Duration,
+    },
     /// A lease is more than 0 and at most 255 s.
     #[error("the lease is not between 1 s and 255 s")]
     LeaseOutOfRange,
@@ -65,9 +95,14 @@ pub enum UsageError {
 #[non_exhaustive]
 pub enum UnsentCause {
     /// No session became usable before the time for sending was over. Call again; is the address right?
-    #[error("no server answered in time")]
-    BudgetEnded,
-    /// The client already has as many calls open as it may have. Call again after a pause.
+    #[error("no server answered in time{}", after_semicolon(last.as_deref()))]
+    BudgetEnded {
+        /// For people: the address that was tried last, and what came of it, such as
+        /// `127.0.0.1:5625: Connection refused (os error 111)`.
+        last: Option<Arc<str>>,
+    },
+    /// The client already has as many calls open as it may have: 65,536 acquires, and as many other requests. Call
+    /// again after a pause.
     #[error("the client's own queue is full")]
     QueueFull,
     /// The client was shut down. Make a new one.
@@ -93,7 +128,7 @@ impl UnsentCause {
     /// One word for programs.
     pub const fn as_str(&self) -> &'static str {
         match self {
-            Self::BudgetEnded => "budget_ended",
+            Self::BudgetEnded { .. } => "budget_ended",
             Self::QueueFull => "queue_full",
             Self::ShutDown => "shut_down",
             Self::Refused { .. } => "refused",
@@ -101,6 +136,10 @@ impl UnsentCause {
             Self::ForkedChild => "forked_child",
         }
     }
+}
+
+fn after_semicolon(text: Option<&str>) -> String {
+    text.map_or_else(String::new, |text| format!("; {text}"))
 }
 
 /// Why nobody knows how an acquire ended.
@@ -122,6 +161,9 @@ pub enum IndeterminateCause {
     /// A byte may have left, and then the client was shut down.
     #[error("the client was shut down before the answer")]
     ShutDown,
+    /// The call was made before the process was forked, and this is the child: the outcome is the parent's (rule 15).
+    #[error("the call belongs to the parent process")]
+    ForkedChild,
 }
 
 impl IndeterminateCause {
@@ -133,6 +175,7 @@ impl IndeterminateCause {
             Self::TooLate => "too_late",
             Self::ServerChanged => "server_changed",
             Self::ShutDown => "shut_down",
+            Self::ForkedChild => "forked_child",
         }
     }
 }
@@ -155,6 +198,38 @@ pub enum ReleaseOutcome {
     Unknown,
     /// It was never sent; the lock ends with its lease.
     Unsent(UnsentCause),
+}
+
+impl ReleaseOutcome {
+    /// One word for programs. The particulars (code, cause) have words of their own.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Released => "released",
+            Self::NotHeld => "not_held",
+            Self::Rejected { .. } => "rejected",
+            Self::Unknown => "unknown",
+            Self::Unsent(_) => "unsent",
+        }
+    }
+
+    /// Whether the lock was surely freed by this release.
+    pub const fn is_released(&self) -> bool {
+        matches!(self, Self::Released)
+    }
+}
+
+impl fmt::Display for ReleaseOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Released => f.write_str("the lock is released"),
+            Self::NotHeld => f.write_str("the lock is not held with this token"),
+            Self::Rejected { code, message } => {
+                write!(f, "the server refused the request: {message} ({code})")
+            }
+            Self::Unknown => f.write_str("it is not known whether this release freed the lock"),
+            Self::Unsent(cause) => write!(f, "nothing was sent: {cause}"),
+        }
+    }
 }
 
 /// Why an extend gave no later end. The ticket's old end stands, except after [`Lost`](Self::Lost).
@@ -265,12 +340,13 @@ pub struct KeyInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString as _;
 
     #[test]
     fn each_cause_is_one_word_for_programs() {
         let refused = UnsentCause::Refused { code: ErrorCode::Forbidden, message: String::new() };
         let unsent = [
-            (UnsentCause::BudgetEnded, "budget_ended"),
+            (UnsentCause::BudgetEnded { last: None }, "budget_ended"),
             (UnsentCause::QueueFull, "queue_full"),
             (UnsentCause::ShutDown, "shut_down"),
             (refused, "refused"),
@@ -284,6 +360,7 @@ mod tests {
             (IndeterminateCause::TooLate, "too_late"),
             (IndeterminateCause::ServerChanged, "server_changed"),
             (IndeterminateCause::ShutDown, "shut_down"),
+            (IndeterminateCause::ForkedChild, "forked_child"),
         ];
         assert!(indeterminate.iter().all(|(cause, word)| cause.as_str() == *word));
         let lost = [
@@ -295,5 +372,55 @@ mod tests {
             (Lost::ForkedChild, "forked_child"),
         ];
         assert!(lost.iter().all(|(cause, word)| cause.as_str() == *word));
+    }
+
+    #[test]
+    fn each_outcome_of_a_release_is_one_word_for_programs_and_a_sentence_for_people() {
+        let rejected = ReleaseOutcome::Rejected { code: ErrorCode::Forbidden, message: "no".into() };
+        let outcomes = [
+            (ReleaseOutcome::Released, "released", "the lock is released"),
+            (ReleaseOutcome::NotHeld, "not_held", "the lock is not held with this token"),
+            (rejected, "rejected", "the server refused the request: no (forbidden by policy)"),
+            (ReleaseOutcome::Unknown, "unknown", "it is not known whether this release freed the lock"),
+            (
+                ReleaseOutcome::Unsent(UnsentCause::QueueFull),
+                "unsent",
+                "nothing was sent: the client's own queue is full",
+            ),
+        ];
+        for (outcome, word, sentence) in outcomes {
+            assert_eq!((outcome.as_str(), outcome.to_string().as_str()), (word, sentence));
+            assert_eq!(outcome.is_released(), word == "released");
+        }
+    }
+
+    #[test]
+    fn an_end_of_the_budget_says_what_was_tried_last() {
+        let said = |last: Option<&str>| UnsentCause::BudgetEnded { last: last.map(Arc::from) }.to_string();
+        assert_eq!(said(None), "no server answered in time");
+        assert_eq!(said(Some("h:1: refused")), "no server answered in time; h:1: refused");
+    }
+
+    #[test]
+    fn a_lease_within_the_margin_is_said_with_its_numbers() {
+        let lease = Duration::from_secs(1);
+        let error = UsageError::LeaseWithinMargin { lease, taken_off: Duration::from_millis(1_501) };
+        let sentence =
+            "a lease of 1s leaves no time to use it: 1.501s are taken off as margin and for the clocks";
+        assert_eq!(error.to_string(), sentence);
+    }
+
+    #[test]
+    fn a_call_may_be_made_again_after_every_outcome_but_those_that_blame_it() {
+        let rejected = AcquireError::Rejected { code: ErrorCode::BadKey, message: String::new() };
+        let outcomes = [
+            (AcquireError::Timeout, true),
+            (AcquireError::Busy(BusyReason::Draining), true),
+            (rejected, false),
+            (AcquireError::Unsent(UnsentCause::QueueFull), true),
+            (AcquireError::Indeterminate(IndeterminateCause::NoAnswer), true),
+            (AcquireError::Usage(UsageError::WaitTooLong), false),
+        ];
+        assert!(outcomes.iter().all(|(error, again)| error.is_retryable() == *again));
     }
 }

@@ -6,7 +6,7 @@ use core::time::Duration;
 use lockstead_proto::{CLIENT_ID_BIT, check_key};
 
 use crate::core::{Core, Output};
-use crate::deadline::{TRANSPORT_DEADLINE, lease_seconds};
+use crate::deadline::TRANSPORT_DEADLINE;
 use crate::lease::{surely_ended, valid_until};
 use crate::op::{Op, OpKind, OpResult};
 use crate::outcome::{CallError, ExtendError, Extended, Lost, ReleaseOutcome, UnsentCause, UsageError};
@@ -34,7 +34,7 @@ impl Core {
         lease: Duration,
     ) -> Result<u64, UsageError> {
         check_token(token)?;
-        let lease_s = lease_seconds(lease)?;
+        let lease_s = self.lease_seconds(lease)?;
         let kind = OpKind::Extend { ticket: None, lease_s };
         self.ask(now, kind, key, token)
     }
@@ -155,7 +155,7 @@ impl Core {
                 confirm.outlives = Some(key.clone());
             }
         }
-        self.finish_unanswered(now, id, UnsentCause::BudgetEnded);
+        self.finish_unanswered(now, id, self.budget_ended());
     }
 
     /// A request is over.

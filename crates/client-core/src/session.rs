@@ -136,6 +136,15 @@ impl Session {
         self.open > 0 || !self.confirms.is_empty()
     }
 
+    /// For people: what was waited for in vain.
+    pub(crate) fn silence(&self) -> &'static str {
+        match self.stage {
+            Stage::Connecting => "no answer to the attempt to connect",
+            Stage::Greeting => "connected, but nothing welcomed the client",
+            Stage::Ready => "connected, but it does not respond",
+        }
+    }
+
     /// Bytes came.
     pub(crate) fn note_received(&mut self, now: Instant) {
         self.received = now;

@@ -4,7 +4,6 @@ use alloc::sync::Arc;
 use core::time::Duration;
 
 use crate::core::{Core, Output};
-use crate::deadline::lease_seconds;
 use crate::lease::surely_ended;
 use crate::op::{OpKind, OpResult};
 use crate::outcome::{ExtendError, Lost, ReleaseOutcome, UnsentCause};
@@ -62,7 +61,7 @@ impl Core {
 
     /// Extends a ticket once. The result comes before its present `valid_until`.
     pub fn extend_ticket(&mut self, now: Instant, id: u64, lease: Duration) -> Result<u64, ExtendError> {
-        let lease_s = lease_seconds(lease)?;
+        let lease_s = self.lease_seconds(lease)?;
         self.expire(now, id);
         if let Some(lost) = self.tickets.get(&id).and_then(|ticket| ticket.lost) {
             return Err(ExtendError::Lost(lost));

@@ -1,5 +1,6 @@
 //! Instants of the client's one clock.
 
+use core::fmt;
 use core::ops::{Add, Sub};
 use core::time::Duration;
 
@@ -8,9 +9,13 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// An instant of the client's clock: nanoseconds since the machine was started, suspended time included.
 ///
+/// Programs read the clock with `now` of the client. Add or take off a [`Duration`], compare two instants, or ask how
+/// long one is before the other with [`since`](Self::since). Instants of two machines, or of one machine before and
+/// after it was started anew, say nothing about each other, and none is a time of day.
+///
 /// The core never reads a clock; every input carries its instant. Arithmetic saturates: an instant after the end of
 /// time is the end of time, and the time since a later instant is zero.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(u64);
 
 impl Instant {
@@ -27,6 +32,13 @@ impl Instant {
     /// How long `earlier` is ago; zero if it is not earlier.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// Seconds on the clock.
+impl fmt::Debug for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Instant({}.{:09} s)", self.0 / SECOND_NS, self.0 % SECOND_NS)
     }
 }
 
@@ -75,6 +87,11 @@ mod tests {
         assert_eq!((early + Duration::from_secs(1)).since(early), Duration::from_secs(1));
         assert_eq!(early.since(early + Duration::from_secs(1)), Duration::ZERO);
         assert_eq!(early.as_nanos(), 5);
+    }
+
+    #[test]
+    fn people_read_seconds() {
+        assert_eq!(std::format!("{:?}", Instant::from_nanos(12_000_000_345)), "Instant(12.000000345 s)");
     }
 
     #[test]

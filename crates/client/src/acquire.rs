@@ -17,6 +17,16 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(10);
 const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 
 /// An acquire about to be made; await it.
+///
+/// It is no future itself. Where one is wanted, as by [`tokio::spawn`], say `into_future`:
+///
+/// ```no_run
+/// # async fn example(client: lockstead_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let task = tokio::spawn(client.acquire("report").into_future());
+/// let ticket = task.await??;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 #[must_use = "nothing is sent before it is awaited"]
 pub struct Acquire {
@@ -117,7 +127,7 @@ impl Future for Acquiring {
 /// The process was forked: a call that was made before that may have been sent, and its outcome is the parent's.
 fn in_child(progress: Progress) -> AcquireError {
     match progress {
-        Progress::Made(_) => AcquireError::Indeterminate(IndeterminateCause::SessionBroke),
+        Progress::Made(_) => AcquireError::Indeterminate(IndeterminateCause::ForkedChild),
         _ => AcquireError::Unsent(UnsentCause::ForkedChild),
     }
 }

@@ -14,8 +14,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Inside of a runtime use the async [`Client`](crate::Client): a call of this one would hold up a thread of the
-//! runtime.
+//! A thread that must stop when the lock is lost looks at [`LostSignal::reason`] between its steps; one that cannot look
+//! is watched by another, which waits with [`LostSignal::wait`]. The example `blocking_worker` does both.
+//!
+//! Inside of an async runtime use the async [`Client`](crate::Client). This one works there, and does not panic, but each
+//! of its calls holds up its thread: no other task of that thread goes on meanwhile. If it must be, call it in
+//! `tokio::task::spawn_blocking`.
 
 mod acquire;
 mod client;

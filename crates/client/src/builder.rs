@@ -21,6 +21,9 @@ use crate::shared::{Handle, Shared};
 ///
 /// Made by `Client::builder()` of the [async](crate::Client::builder) or the
 /// [blocking](crate::blocking::Client::builder) client, which differ in [`connect`](Self::connect) alone.
+///
+/// One thing cannot be set: a client has at most 65,536 acquires open at once, and as many other requests. More end at
+/// once as [`UnsentCause::QueueFull`](crate::UnsentCause::QueueFull).
 #[derive(Clone, Debug)]
 #[must_use = "nothing happens before `connect`"]
 pub struct Builder<C = Client> {
@@ -104,7 +107,8 @@ impl<C> Builder<C> {
 
     /// The least time before the end of a lease at which its ticket counts as lost: time for late timers, and for the
     /// program to stop what the lock protects. Can only be raised. Default: 20 ms. A lease must be longer than the
-    /// margin, or no acquire can succeed: each grant would come too late to be used.
+    /// margin and what is taken off for the clocks (0.1 % of it, at least 1 ms); acquires and extends with a shorter one
+    /// are refused at once, as [`UsageError::LeaseWithinMargin`](crate::UsageError::LeaseWithinMargin).
     pub fn margin(mut self, least: Duration) -> Self {
         self.margin.least = least;
         self
@@ -129,7 +133,7 @@ impl<C> Builder<C> {
             self.servers.push(Address::Tcp { host: "127.0.0.1".to_owned(), port: DEFAULT_PORT });
         }
         let core = Core::new(Config {
-            addresses: u32::try_from(self.servers.len()).unwrap_or(u32::MAX),
+            addresses: self.servers.iter().map(ToString::to_string).collect(),
             hello_text: self.hello_text()?,
             answer_allowance: self.answer_allowance,
             margin: self.margin,
@@ -162,8 +166,9 @@ impl<C> Builder<C> {
 }
 
 impl Builder<Client> {
-    /// Makes the client and its background task. The network is not waited for: a call that finds no server within its
-    /// own time says so.
+    /// Makes the client and its background task. The network is not waited for: a connection is
+    /// opened when there is something to send, and a call that finds no server within its own time says so. To learn
+    /// at once whether the server is there, [`ping`](Client::ping) it.
     ///
     /// The task runs in the current runtime. When that ends, the client ends like after
     /// [`shutdown`](crate::Client::shutdown): every ticket is lost and released.
@@ -179,8 +184,9 @@ impl Builder<Client> {
 }
 
 impl Builder<blocking::Client> {
-    /// Makes the client and its background thread. The network is not waited for: a call that finds no server within
-    /// its own time says so.
+    /// Makes the client and its background thread. The network is not waited for: a connection is
+    /// opened when there is something to send, and a call that finds no server within its own time says so. To learn
+    /// at once whether the server is there, [`ping`](blocking::Client::ping) it.
     pub fn connect(self) -> Result<blocking::Client, BuildError> {
         let shared = self.make()?;
         let failed = |error: io::Error| BuildError::Thread(error.kind());

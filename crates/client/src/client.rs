@@ -50,8 +50,10 @@ impl Client {
         }
     }
 
-    /// Extends the exact `token` of `key`: its lease ends `lease` from now, unless it already ends later. For a token
-    /// that came from a [`Ticket`](crate::Ticket) of this program, use the ticket. Ends within 5 s.
+    /// Extends the exact `token` of `key`: its end becomes `lease` (in whole seconds, rounded up) after the server gets
+    /// the request, and never earlier than it was: a short lease does not shorten a long one. What the client may rely
+    /// on, [`Extended::valid_until`], counts from the sending instead. For a token that came from a
+    /// [`Ticket`](crate::Ticket) of this program, use the ticket. Ends within 5 s.
     pub async fn extend(&self, key: &str, token: u64, lease: Duration) -> Result<Extended, ExtendError> {
         match self.ask(|core, now| core.extend(now, key, token, lease)).await {
             Ok(Ok(OpResult::Extend(result))) => result,

@@ -19,7 +19,7 @@ use lockstead_client_core::Instant;
 pub(crate) const LOOK: Duration = Duration::from_millis(250);
 
 /// Reads the client's clock: monotonic, suspended time included. [`Ticket::valid_until`](crate::Ticket::valid_until) is
-/// an instant of this clock.
+/// an instant of this clock, which is neither [`std::time::Instant`]'s nor a time of day.
 pub fn now() -> Instant {
     Instant::from_nanos(platform::nanos() + shift::nanos())
 }

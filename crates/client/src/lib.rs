@@ -5,6 +5,15 @@
 //!
 //! # From nothing to a guarded write
 //!
+//! In `Cargo.toml`, with Tokio's features as the program below needs them; a program without a runtime needs the first
+//! line only:
+//!
+//! ```toml
+//! [dependencies]
+//! lockstead-client = "0.1"
+//! tokio = { version = "1", features = ["macros", "rt-multi-thread"] }
+//! ```
+//!
 //! Start a server; it listens at `127.0.0.1:5625`:
 //!
 //! ```sh
@@ -76,6 +85,8 @@
 //! | [`Rejected`](AcquireError::Rejected) | the server refused the request itself | mend the call |
 //! | [`Usage`](AcquireError::Usage) | the call is wrong | mend the call |
 //!
+//! [`is_retryable`](AcquireError::is_retryable) tells the first four from the last two.
+//!
 //! **Indeterminate** is what other clients hide: the request may have reached the server, and then the connection broke
 //! or the answer came too late. The lock may be held by this very call, with nobody to use it. Do not go on as if you
 //! had it. Do not take it for "somebody else is at work" or "the server is down, so nobody can be". You may call again
@@ -109,6 +120,18 @@
 //! # Without a runtime
 //!
 //! [`blocking`] has the same names for threads that may block.
+//!
+//! # Examples
+//!
+//! In `crates/client/examples` of the project, each with how to run it:
+//!
+//! | example | shows |
+//! | --- | --- |
+//! | `cron_job` | a job that is installed on several machines and runs on one; blocking |
+//! | `blocking_worker` | work in steps that ends when the lock is lost; blocking |
+//! | `leader_election` | one leader at a time, and a hand-over |
+//! | `customer_jobs` | a key for each customer, and many calls at once |
+//! | `fenced_row` | a PostgreSQL row that refuses a late write |
 //!
 //! # What is behind it
 //!

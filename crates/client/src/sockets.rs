@@ -21,6 +21,9 @@ const BUFFER: usize = 64 * 1024;
 /// sending must not stop the client.
 const LAST_READS: usize = 256;
 
+/// What people are told of a connection whose end was read.
+const CLOSED: &str = "the connection was closed";
+
 /// The connections of a client.
 pub(crate) struct Sockets {
     addresses: Vec<Address>,
@@ -103,7 +106,7 @@ impl Sockets {
                 }
                 Poll::Ready(Err(error)) => {
                     tracing::debug!(?session, %error, "connecting failed");
-                    self.lose(shared, at);
+                    self.lose(shared, at, &error.to_string());
                 }
             },
             SocketState::Open(stream) => match stream.poll_read(context, &mut self.buffer) {
@@ -111,7 +114,8 @@ impl Sockets {
                 Poll::Ready(Ok(length)) if length > 0 => self.hand_in(shared, session, length),
                 Poll::Ready(end) => {
                     tracing::debug!(?session, ?end, "the session ended");
-                    self.lose(shared, at);
+                    let why = end.map_or_else(|error| error.to_string(), |_| CLOSED.to_owned());
+                    self.lose(shared, at, &why);
                 }
             },
             SocketState::Dead => return false,
@@ -205,7 +209,7 @@ impl Sockets {
             if let Poll::Ready(Err(error)) = written {
                 tracing::debug!(?session, %error, "writing failed");
                 self.read_rest(shared, at);
-                self.lose(shared, at);
+                self.lose(shared, at, &error.to_string());
                 return true;
             }
             if sent == Transmit::Idle || written.is_pending() {
@@ -215,11 +219,11 @@ impl Sockets {
         }
     }
 
-    /// Tells the core that a socket is closed.
-    fn lose(&mut self, shared: &Shared, at: usize) {
+    /// Tells the core that a socket is closed, and people why.
+    fn lose(&mut self, shared: &Shared, at: usize, why: &str) {
         self.sockets[at].state = SocketState::Dead;
         let session = self.sockets[at].session;
-        self.drive(shared, |state| state.core.closed(now(), session));
+        self.drive(shared, |state| state.core.closed(now(), session, why));
     }
 
     fn drive<R>(&mut self, shared: &Shared, input: impl FnOnce(&mut State) -> R) -> R {

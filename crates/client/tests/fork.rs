@@ -194,8 +194,8 @@ fn rule15_a_child_does_not_know_how_its_parents_calls_end() {
             run(|| {
                 let mut context = Context::from_waker(Waker::noop());
                 let Poll::Ready(call) = call.as_mut().poll(&mut context) else { panic!("it is over") };
-                let broke = IndeterminateCause::SessionBroke;
-                assert_eq!(call.unwrap_err(), AcquireError::Indeterminate(broke));
+                let parents = IndeterminateCause::ForkedChild;
+                assert_eq!(call.unwrap_err(), AcquireError::Indeterminate(parents));
                 let Poll::Ready(release) = release.as_mut().poll(&mut context) else { panic!("it is over") };
                 assert_eq!(release, Ok(ReleaseOutcome::Unknown));
             })

@@ -2,6 +2,8 @@
 
 use lockstead_proto::{BusyReason, KeyState};
 
+use crate::time::Instant;
+
 /// A session of the engine: a slot given by [`Engine::open_session`](crate::Engine::open_session), given again to
 /// another session after [`Engine::close_session`](crate::Engine::close_session).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,6 +100,11 @@ pub enum Answer {
         /// The lease that is kept from now, in seconds.
         lease_s: u8,
     },
+    /// `X` 10: the token is the active one, but a later end could not be made durable, so the end is what it was.
+    NotDurable {
+        /// The token of the grant.
+        token: u64,
+    },
     /// `N`: the token is not the active one of the key.
     NotHeld {
         /// The token as it was sent.
@@ -133,6 +140,19 @@ pub struct UnsentGrant {
     pub key: KeyRef,
     /// The token of the grant. Only while the key has this very token, it is freed.
     pub token: u64,
+}
+
+/// A key with an active token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held<'a> {
+    /// Where it is, for [`Engine::held_from`](crate::Engine::held_from).
+    pub place: u32,
+    /// The key.
+    pub key: &'a str,
+    /// Its token.
+    pub token: u64,
+    /// The end of its lease.
+    pub ends: Instant,
 }
 
 /// Whether [`Engine::advance`](crate::Engine::advance) has come to the end of what is due.

@@ -1,7 +1,8 @@
 //! The engine itself: what it consists of, and what is not a request and not due by time.
 
-use crate::command::{Answer, Counts, Effect, KeyRef, SessionId, UnsentGrant};
+use crate::command::{Answer, Counts, Held, KeyRef, SessionId, UnsentGrant};
 use crate::duration_lists::DurationList;
+use crate::effects::Effects;
 use crate::hash::KeyedHash;
 use crate::keys::Keys;
 use crate::limits::Limits;
@@ -10,7 +11,6 @@ use crate::slab::Slab;
 use crate::time::Instant;
 use crate::tokens::Tokens;
 use crate::waiters::{SessionQueue, Waiters};
-use alloc::vec::Vec;
 use lockstead_proto::BusyReason;
 
 /// What the engine knows of a session.
@@ -25,8 +25,7 @@ pub(crate) struct Session {
 /// The lock table of one server.
 ///
 /// Nothing here waits, allocates for a request (beyond a chunk of memory now and then) or depends on the order of a
-/// hash table. Effects are pushed to the end of the vector that the caller hands in, in the order in which they
-/// happened.
+/// hash table. Effects go to the caller in the order in which they happen.
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) limits: Limits,
@@ -38,6 +37,8 @@ pub struct Engine {
     /// While there is an end to come, the engine is *recovering*.
     pub(crate) recovery_ends: Option<Instant>,
     pub(crate) draining: bool,
+    /// While nothing can be made durable, nothing is granted.
+    pub(crate) storage_failing: bool,
 }
 
 impl Engine {
@@ -57,6 +58,7 @@ impl Engine {
             tokens: Tokens::default(),
             recovery_ends,
             draining: false,
+            storage_failing: false,
         }
     }
 
@@ -105,7 +107,17 @@ impl Engine {
     #[must_use]
     pub fn key(&self, key: KeyRef) -> Option<&str> {
         self.keys.slab.get(key.0)?;
-        Some(core::str::from_utf8(self.keys.text(key.0)).expect("it was stored from a str"))
+        Some(self.keys.text(key.0))
+    }
+
+    /// The first held key at a place from `from` on. A key keeps its place as long as it is held, so whoever goes
+    /// through all places finds every lease that lives throughout.
+    #[must_use]
+    pub fn held_from(&self, from: u32) -> Option<Held<'_>> {
+        let place = self.keys.slab.slots_from(from).find(|&slot| self.keys.slab[slot].is_held())?;
+        let record = &self.keys.slab[place];
+        let key = self.key(KeyRef(place)).expect("the place is taken");
+        Some(Held { place, key, token: record.token, ends: record.ends })
     }
 
     /// Opens a session. Its slot may have belonged to one that was closed.
@@ -124,7 +136,7 @@ impl Engine {
         now: Instant,
         session: SessionId,
         unsent: impl IntoIterator<Item = UnsentGrant>,
-        effects: &mut Vec<Effect>,
+        effects: &mut impl Effects,
     ) {
         self.set_now(now);
         assert!(self.sessions.get(session.0).is_some(), "the session is open");
@@ -132,7 +144,12 @@ impl Engine {
             self.leave(waiter);
         }
         self.sessions.remove(session.0);
-        for UnsentGrant { key, token } in unsent {
+        self.take_back(unsent, effects);
+    }
+
+    /// Frees each grant, if its key still has this very token.
+    fn take_back(&mut self, grants: impl IntoIterator<Item = UnsentGrant>, effects: &mut impl Effects) {
+        for UnsentGrant { key, token } in grants {
             if self.keys.slab.get(key.0).is_some_and(|record| record.has_token(token)) {
                 self.free(key.0, effects);
             }
@@ -141,12 +158,43 @@ impl Engine {
 
     /// Starts *draining*: every waiter is answered `B` 5, in the order in which the waits would have ended; from now
     /// on every acquire is too (docs/protocol.md, *Request × key state*). There is no way back.
-    pub fn drain(&mut self, effects: &mut Vec<Effect>) {
+    pub fn drain(&mut self, effects: &mut impl Effects) {
         self.draining = true;
+        self.dismiss(BusyReason::Draining, effects);
+    }
+
+    /// Starts *storage failing*: every waiter is answered `B` 6, and from now on every acquire is too; a grant that
+    /// could not be made durable is taken back by its exact token (docs/protocol.md, *Request × key state*). Does no
+    /// harm if it is so already.
+    pub fn storage_fails(&mut self, lost: impl IntoIterator<Item = UnsentGrant>, effects: &mut impl Effects) {
+        self.storage_failing = true;
+        self.dismiss(BusyReason::NotDurable, effects);
+        // Nobody waits any more, so nothing is granted.
+        self.take_back(lost, effects);
+    }
+
+    /// Ends *storage failing*: grants go on.
+    pub fn storage_works(&mut self) {
+        self.storage_failing = false;
+    }
+
+    /// Whether nothing is granted because a grant that is not known could still be running.
+    #[must_use]
+    pub fn is_recovering(&self) -> bool {
+        self.recovery_ends.is_some()
+    }
+
+    /// Whether nothing is granted because it could not be made durable.
+    #[must_use]
+    pub fn is_storage_failing(&self) -> bool {
+        self.storage_failing
+    }
+
+    /// Answers every waiter, in the order in which the waits would have ended.
+    fn dismiss(&mut self, reason: BusyReason, effects: &mut impl Effects) {
         while let Some((_, waiter)) = self.waiters.timers.earliest() {
             let attempt = self.leave(waiter);
-            let answer = Answer::Busy { owner: attempt.owner, reason: BusyReason::Draining };
-            effects.push(Effect { session: SessionId(attempt.session), answer });
+            effects.answer(SessionId(attempt.session), Answer::Busy { owner: attempt.owner, reason });
         }
     }
 

@@ -1,11 +1,11 @@
 //! What becomes due by time, in the order of docs/protocol.md, *Order*, and what a grant and its end do to a key.
 
-use crate::command::{Answer, Effect, KeyRef, Progress, SessionId};
+use crate::command::{Answer, KeyRef, Progress, SessionId};
 use crate::duration_lists::DurationList;
+use crate::effects::Effects;
 use crate::engine::Engine;
 use crate::time::Instant;
 use crate::waiters::Attempt;
-use alloc::vec::Vec;
 
 /// What ends at an instant.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +22,7 @@ impl Engine {
     /// Takes the time and lets happen what is due, in time order, at most `budget` events of it: of equal instants
     /// lease ends and the recovery end before wait ends, each kind in the order armed. An event that comes late acts
     /// now: what it grants counts from `now` (docs/protocol.md, *Order* and *Time*).
-    pub fn advance(&mut self, now: Instant, budget: usize, effects: &mut Vec<Effect>) -> Progress {
+    pub fn advance(&mut self, now: Instant, budget: usize, effects: &mut impl Effects) -> Progress {
         self.set_now(now);
         for _ in 0..budget {
             match self.next_due() {
@@ -53,20 +53,20 @@ impl Engine {
         [lease, recovery, wait].into_iter().flatten().min_by_key(|&(at, _)| at)
     }
 
-    fn end(&mut self, due: Due, effects: &mut Vec<Effect>) {
+    fn end(&mut self, due: Due, effects: &mut impl Effects) {
         match due {
             Due::Lease(key) => self.free(key, effects),
             Due::Recovery => self.end_recovery(effects),
             Due::Wait(waiter) => {
                 let Attempt { session, owner, .. } = self.leave(waiter);
-                effects.push(Effect { session: SessionId(session), answer: Answer::Timeout { owner } });
+                effects.answer(SessionId(session), Answer::Timeout { owner });
             }
         }
     }
 
     /// One step of the end of the recovery: the key that has been parked for longest grants to its first waiter; when
     /// none is left, the recovery is over. It stays the first event until then.
-    fn end_recovery(&mut self, effects: &mut Vec<Effect>) {
+    fn end_recovery(&mut self, effects: &mut impl Effects) {
         match self.keys.parked.first() {
             Some(key) => {
                 self.keys.unpark(key);
@@ -78,7 +78,8 @@ impl Engine {
 
     /// Voids the token of a held key; its first waiter is granted, or waits on while recovering. Without waiters the
     /// key takes no room any more.
-    pub(crate) fn free(&mut self, key: u32, effects: &mut Vec<Effect>) {
+    pub(crate) fn free(&mut self, key: u32, effects: &mut impl Effects) {
+        effects.freed(self.keys.text(key), self.keys.slab[key].token);
         self.keys.void(key);
         if !self.keys.slab[key].has_waiters() {
             self.keys.remove(key);
@@ -90,17 +91,19 @@ impl Engine {
     }
 
     /// Grants a key that is neither held nor parked to the attempt, from now on.
-    pub(crate) fn grant(&mut self, attempt: Attempt, effects: &mut Vec<Effect>) {
+    pub(crate) fn grant(&mut self, attempt: Attempt, effects: &mut impl Effects) {
         let Attempt { session, key, owner, asked, lease_s, .. } = attempt;
         let lease_s = self.kept_lease_s(lease_s);
         let token = self.tokens.take();
-        self.keys.hold(key, token, self.now.end_after(lease_s), DurationList::of(lease_s));
+        let ends = self.now.end_after(lease_s);
+        self.keys.hold(key, token, ends, DurationList::of(lease_s));
+        effects.granted(self.keys.text(key), token, ends);
         let waited_ms = self.now.waited_ms(asked);
         let answer = Answer::Acquired { owner, token, lease_s, waited_ms, key: KeyRef(key) };
-        effects.push(Effect { session: SessionId(session), answer });
+        effects.answer(SessionId(session), answer);
     }
 
-    fn grant_first(&mut self, key: u32, effects: &mut Vec<Effect>) {
+    fn grant_first(&mut self, key: u32, effects: &mut impl Effects) {
         let first = self.keys.slab[key].queue.first().expect("the key has waiters");
         let attempt = self.unqueue(first);
         self.grant(attempt, effects);

@@ -96,7 +96,7 @@ impl Keys {
         let hash = self.hash.of(key);
         self.index.candidates(&self.slab, hash).find(|&slot| {
             let record = &self.slab[slot];
-            record.hash == hash && self.text(slot) == key.as_bytes()
+            record.hash == hash && self.bytes(slot) == key.as_bytes()
         })
     }
 
@@ -126,8 +126,12 @@ impl Keys {
         self.slab.remove(slot);
     }
 
-    /// The bytes of a key.
-    pub(crate) fn text(&self, slot: u32) -> &[u8] {
+    /// The text of a key.
+    pub(crate) fn text(&self, slot: u32) -> &str {
+        core::str::from_utf8(self.bytes(slot)).expect("it was stored from a str")
+    }
+
+    fn bytes(&self, slot: u32) -> &[u8] {
         let Key { text, text_len, .. } = self.slab[slot];
         self.texts.get(text, usize::from(text_len))
     }

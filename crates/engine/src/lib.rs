@@ -20,6 +20,7 @@ extern crate std;
 
 mod command;
 mod duration_lists;
+mod effects;
 mod engine;
 mod events;
 mod hash;
@@ -41,7 +42,8 @@ mod winner_tree;
 #[cfg(test)]
 mod tests;
 
-pub use command::{Answer, Command, Counts, Effect, KeyRef, Progress, SessionId, UnsentGrant};
+pub use command::{Answer, Command, Counts, Effect, Held, KeyRef, Progress, SessionId, UnsentGrant};
+pub use effects::Effects;
 pub use engine::Engine;
 pub use limits::Limits;
 pub use time::Instant;

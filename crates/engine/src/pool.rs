@@ -57,9 +57,9 @@ impl<C> Pool<C> {
         self.slots.is_taken(slot)
     }
 
-    /// Every taken slot, in rising order.
-    pub(crate) fn taken(&self) -> impl Iterator<Item = u32> {
-        self.slots.taken()
+    /// Every taken slot from `from` on, in rising order.
+    pub(crate) fn taken_from(&self, from: u32) -> impl Iterator<Item = u32> {
+        self.slots.taken_from(from)
     }
 
     /// The number of taken slots.

@@ -1,12 +1,12 @@
 //! The requests: one function for each, one line of docs/protocol.md, *Request × key state*, after the other.
 
-use crate::command::{Answer, Command, Effect, SessionId};
+use crate::command::{Answer, Command, SessionId};
 use crate::duration_lists::{DurationList, Timed};
+use crate::effects::Effects;
 use crate::engine::Engine;
 use crate::limits::Limits;
 use crate::time::Instant;
 use crate::waiters::Attempt;
-use alloc::vec::Vec;
 use lockstead_proto::{BusyReason, KeyState};
 
 impl Engine {
@@ -14,7 +14,13 @@ impl Engine {
     ///
     /// Precondition: [`Engine::advance`] said [`Progress::Done`](crate::Progress::Done) at this very instant, because
     /// what is due comes before any request (docs/protocol.md, *Order*).
-    pub fn run(&mut self, now: Instant, session: SessionId, command: Command<'_>, effects: &mut Vec<Effect>) {
+    pub fn run(
+        &mut self,
+        now: Instant,
+        session: SessionId,
+        command: Command<'_>,
+        effects: &mut impl Effects,
+    ) {
         self.set_now(now);
         debug_assert!(!self.is_due(), "what is due comes before any request");
         let answer = match command {
@@ -23,27 +29,31 @@ impl Engine {
                 return self.acquire(wish, key, effects);
             }
             Command::Release { token, key } => return self.release(session, token, key, effects),
-            Command::Extend { lease_s, token, key } => Some(self.extend(lease_s, token, key)),
+            Command::Extend { lease_s, token, key } => Some(self.extend(lease_s, token, key, effects)),
             Command::Cancel { owner, key } => self.cancel(session, owner, key),
             Command::Query { id, key } => Some(self.query(id, key)),
         };
-        effects.extend(answer.map(|answer| Effect { session, answer }));
+        if let Some(answer) = answer {
+            effects.answer(session, answer);
+        }
     }
 
     /// `wish` names no key yet, as there may be no place for it.
-    fn acquire(&mut self, wish: Attempt, key: &str, effects: &mut Vec<Effect>) {
+    fn acquire(&mut self, wish: Attempt, key: &str, effects: &mut impl Effects) {
         let found = self.keys.find(key);
         let must_wait = found.is_some() || self.recovery_ends.is_some();
         let busy = |reason| Answer::Busy { owner: wish.owner, reason };
         let refusal = if self.draining {
             Some(busy(BusyReason::Draining))
+        } else if self.storage_failing {
+            Some(busy(BusyReason::NotDurable))
         } else if must_wait && wish.wait_s == 0 {
             Some(Answer::Timeout { owner: wish.owner })
         } else {
             self.no_room(wish.session, found, must_wait).map(busy)
         };
         match refusal {
-            Some(answer) => effects.push(Effect { session: SessionId(wish.session), answer }),
+            Some(answer) => effects.answer(SessionId(wish.session), answer),
             None if must_wait => {
                 let key = found.unwrap_or_else(|| self.insert_parked(key));
                 self.queue(Attempt { key, ..wish });
@@ -79,24 +89,28 @@ impl Engine {
         key
     }
 
-    fn release(&mut self, session: SessionId, token: u64, key: &str, effects: &mut Vec<Effect>) {
+    fn release(&mut self, session: SessionId, token: u64, key: &str, effects: &mut impl Effects) {
         let held = self.held_by(key, token);
         let answer = if held.is_some() { Answer::Released { token } } else { Answer::NotHeld { token } };
-        effects.push(Effect { session, answer });
+        effects.answer(session, answer);
         if let Some(key) = held {
             self.free(key, effects);
         }
     }
 
-    fn extend(&mut self, lease_s: u8, token: u64, key: &str) -> Answer {
-        let Some(key) = self.held_by(key, token) else {
+    fn extend(&mut self, lease_s: u8, token: u64, text: &str, effects: &mut impl Effects) -> Answer {
+        let Some(key) = self.held_by(text, token) else {
             return Answer::NotHeld { token };
         };
+        if self.storage_failing {
+            return Answer::NotDurable { token };
+        }
         let lease_s = self.kept_lease_s(lease_s);
         let ends = self.now.end_after(lease_s);
         // An end that does not move keeps its place among the timers.
         if ends > self.keys.slab[key].ends() {
             self.keys.extend(key, ends, DurationList::of(lease_s));
+            effects.extended(text, token, ends);
         }
         Answer::Extended { token, lease_s }
     }

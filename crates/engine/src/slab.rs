@@ -44,7 +44,12 @@ impl<T: Copy> Slab<T> {
 
     /// Every slot with a record, in rising order.
     pub(crate) fn slots(&self) -> impl Iterator<Item = u32> {
-        self.pool.taken()
+        self.pool.taken_from(0)
+    }
+
+    /// Every slot from `from` on with a record, in rising order.
+    pub(crate) fn slots_from(&self, from: u32) -> impl Iterator<Item = u32> {
+        self.pool.taken_from(from)
     }
 
     /// The number of records.

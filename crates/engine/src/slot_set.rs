@@ -52,10 +52,20 @@ impl SlotSet {
         word.is_some_and(|word| word & bit(slot as usize) == 0)
     }
 
-    /// Every taken slot, in rising order.
-    pub(crate) fn taken(&self) -> impl Iterator<Item = u32> {
-        let slots = self.levels[0].len() * CHUNK;
-        (0..slots as u32).filter(|&slot| self.is_taken(slot))
+    /// Every taken slot from `from` on, in rising order. A chunk without one costs one step.
+    pub(crate) fn taken_from(&self, from: u32) -> impl Iterator<Item = u32> {
+        let mut next = from as usize;
+        core::iter::from_fn(move || {
+            loop {
+                let free = self.levels[0].get(next / CHUNK)?;
+                let taken = !free >> (next % CHUNK);
+                if taken != 0 {
+                    next += taken.trailing_zeros() as usize + 1;
+                    return Some(next as u32 - 1);
+                }
+                next = (next / CHUNK + 1) * CHUNK;
+            }
+        })
     }
 
     /// Adds one chunk of free slots behind the last.

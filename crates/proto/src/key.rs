@@ -8,7 +8,7 @@ pub enum KeyError {
     /// A key has at least one byte.
     #[error("the key is empty")]
     Empty,
-    /// A key has at most [`MAX_KEY`] bytes.
+    /// A key has at most 1024 bytes; this one has so many.
     #[error("the key has {0} bytes; at most {MAX_KEY} are allowed")]
     TooLong(usize),
     /// A newline ends a frame, so no key can contain one.

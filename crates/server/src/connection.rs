@@ -28,6 +28,8 @@ pub(crate) struct Connection {
     pub(crate) to_read: bool,
     /// It is on the list of those with requests to process.
     pub(crate) to_process: bool,
+    /// It is on the list of those with answers that wait for the journal.
+    pub(crate) gated: bool,
     /// There may be more to read than was read.
     unread: bool,
     shut_down: bool,
@@ -52,6 +54,7 @@ impl Connection {
             dirty: false,
             to_read: true,
             to_process: false,
+            gated: false,
             unread: true,
             shut_down: false,
         }

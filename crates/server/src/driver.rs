@@ -4,13 +4,17 @@
 //! requests, then writes once to each connection that has something to hear. So a request is never dated before its
 //! last byte was read, and an event that was due before a request comes before it: late perhaps, never early.
 //!
+//! With a journal, what the engine decided in a turn is written before anybody is told of it. While the journal takes
+//! nothing more, or has reserved no tokens, requests and due events wait: late perhaps, never lost.
+//!
 //! A turn's work is bounded: so many connections accepted, bytes read and events run. When more events are due than
 //! fit, requests wait until all are done, over several turns; only pings are answered in between.
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll};
 
-use lockstead_engine::{Effect, Engine, Instant, Progress};
+use lockstead_engine::{Engine, Instant, Progress};
+use lockstead_journal::{Change, Journal};
 use lockstead_session::{Facts, NextRequests, Phase, Position, Session};
 use slab::Slab;
 
@@ -19,11 +23,13 @@ use crate::alarm::Alarm;
 use crate::connection::{Connection, READ_PER_TURN};
 use crate::listen::Listener;
 use crate::memory::Memory;
+use crate::steps::{Sent, Steps};
 use crate::stop::{Signals, Stage};
+use crate::store::Store;
 use crate::stream::Stream;
 use crate::timeouts::Timeouts;
 use crate::wake::ReadyList;
-use crate::{Config, Durability, ServeError, clock, random, tokens};
+use crate::{Config, ServeError, clock, millis_up, tokens};
 
 /// At most this many connections are accepted in a turn.
 const ACCEPTS_PER_TURN: usize = 128;
@@ -48,33 +54,29 @@ pub(crate) struct Driver {
     to_read: VecDeque<usize>,
     to_process: VecDeque<usize>,
     to_write: Vec<usize>,
+    /// Connections with answers that wait for the journal.
+    gated: Vec<usize>,
     timeouts: Timeouts,
     memory: Memory,
     alarm: Alarm,
     signals: Signals,
     stage: Stage,
     drain_grace_ms: u64,
-    effects: Vec<Effect>,
+    steps: Steps,
+    recovering: bool,
     scratch: Box<[u8; READ_PER_TURN]>,
 }
 
 impl Driver {
     pub(crate) fn new(config: &Config, listeners: Vec<Listener>) -> Result<Self, ServeError> {
-        let now = clock::now();
-        let random = |error: getrandom::Error| ServeError::system("read random numbers")(error.into());
-        let recovery_pause = match config.durability {
-            Durability::None { recovery_pause } => recovery_pause,
-            Durability::Journal(_) => None,
-        };
-        let recovery_ends = recovery_pause.map(|pause| Instant(now.0 + millis_up(pause) + 1));
-        if let Some(pause) = recovery_pause {
-            tracing::info!(?pause, "recovering: nothing is granted until the pause is over");
-        }
-        let seed = random::hash_seed().map_err(random)?;
+        let ready = ReadyList::default();
+        let woken = ready.clone();
+        let store = Store::open(config, move || woken.wake_driver())?;
         Ok(Self {
-            engine: Engine::new(config.limits, seed, now, recovery_ends),
+            recovering: store.engine.is_recovering(),
+            engine: store.engine,
             facts: Facts {
-                server_id: random::server_id().map_err(random)?,
+                server_id: store.server_id,
                 version: env!("CARGO_PKG_VERSION"),
                 max_lease_s: config.limits.max_lease_s,
             },
@@ -82,19 +84,20 @@ impl Driver {
             connections: Slab::new(),
             by_session: Vec::new(),
             sessions: 0,
-            next_number: 1,
-            ready: ReadyList::default(),
+            next_number: store.first_session,
+            ready,
             woken: Vec::new(),
             to_read: VecDeque::new(),
             to_process: VecDeque::new(),
             to_write: Vec::new(),
+            gated: Vec::new(),
             timeouts: Timeouts::default(),
             memory: Memory::default(),
             alarm: Alarm::new().map_err(ServeError::system("make a timer"))?,
             signals: Signals::new().map_err(ServeError::system("listen to signals"))?,
             stage: Stage::Serving,
             drain_grace_ms: millis_up(config.drain_grace),
-            effects: Vec::new(),
+            steps: Steps::new(store.journal),
             scratch: Box::new([0; READ_PER_TURN]),
         })
     }
@@ -111,9 +114,9 @@ impl Driver {
         self.read();
 
         let now = clock::now();
-        tokens::ensure(&mut self.engine, EVENTS_PER_TURN);
-        let progress = self.engine.advance(now, EVENTS_PER_TURN, &mut self.effects);
-        self.deliver();
+        self.take_journal(now);
+        let admits = self.admits();
+        let progress = if admits { self.advance(now) } else { Progress::More };
         if self.handle_signals(signals, now).is_err() {
             return Poll::Ready(Err(ServeError::SecondSignal));
         }
@@ -124,6 +127,7 @@ impl Driver {
         if !matches!(self.stage, Stage::Flushing(_)) {
             self.process(now, which);
         }
+        self.steps.feed_checkpoint(&self.engine);
         self.write(now, which);
         self.expire(now, which, due);
         let counts = self.engine.counts();
@@ -133,23 +137,114 @@ impl Driver {
             self.connections.iter_mut().for_each(|(_, connection)| connection.finish(&mut self.scratch));
             return Poll::Ready(Ok(()));
         }
-        if let Err(error) = self.alarm.ring_at(self.next_deadline()) {
+        // What waits for the journal goes on when the journal wakes the driver.
+        let admits = admits && self.admits();
+        if let Err(error) = self.alarm.ring_at(self.next_deadline(admits)) {
             return Poll::Ready(Err(ServeError::system("set the timer")(error)));
         }
-        if more_at_the_door
-            || progress == Progress::More
-            || !self.to_read.is_empty()
-            || !self.to_process.is_empty()
-        {
+        let more = progress == Progress::More || !self.to_process.is_empty();
+        let feeding = self.steps.journal.as_ref().is_some_and(Journal::wants_turn);
+        if more_at_the_door || !self.to_read.is_empty() || feeding || admits && more {
             cx.waker().wake_by_ref();
         }
         Poll::Pending
     }
 
-    fn next_deadline(&self) -> Option<Instant> {
-        let deadlines =
-            [self.engine.next_deadline(), self.timeouts.first(), self.door.deadline(), self.stage.deadline()];
+    /// Ends the journal when nothing is served any more.
+    pub(crate) fn stop(self) -> Result<(), ServeError> {
+        drop(self.connections);
+        match self.steps.journal {
+            Some(journal) => journal.stop().map_err(ServeError::Stop),
+            None => Ok(()),
+        }
+    }
+
+    fn next_deadline(&self, admits: bool) -> Option<Instant> {
+        let deadlines = [
+            self.engine.next_deadline().filter(|_| admits),
+            self.steps.journal.as_ref().and_then(Journal::deadline_ms).map(Instant),
+            self.timeouts.first(),
+            self.door.deadline(),
+            self.stage.deadline(),
+        ];
         deadlines.into_iter().flatten().min()
+    }
+
+    /// Whether due events and requests may be run: what they decide must find room in the journal, and a token for
+    /// each grant. If not, the journal wakes the driver when something has changed.
+    fn admits(&mut self) -> bool {
+        self.steps.journal.as_ref().is_none_or(Journal::admits) && self.has_tokens(EVENTS_PER_TURN)
+    }
+
+    fn has_tokens(&mut self, n: usize) -> bool {
+        tokens::ensure(&mut self.engine, self.steps.journal.as_mut(), n)
+    }
+
+    fn advance(&mut self, now: Instant) -> Progress {
+        let progress = self.engine.advance(now, EVENTS_PER_TURN, &mut self.steps);
+        self.deliver();
+        if self.recovering && !self.engine.is_recovering() {
+            self.recovering = false;
+            tracing::info!("the recovery is over: grants begin");
+        }
+        progress
+    }
+
+    /// Takes what the journal has done since the last time.
+    fn take_journal(&mut self, now: Instant) {
+        if let Some(journal) = &mut self.steps.journal {
+            journal.turn(now.0);
+            self.take_changes();
+        }
+    }
+
+    /// Writes what was decided, before anybody is told.
+    fn write_journal(&mut self) {
+        if let Some(journal) = &mut self.steps.journal {
+            journal.flush();
+            self.take_changes();
+        }
+    }
+
+    fn take_changes(&mut self) {
+        while let Some(change) = self.steps.journal.as_mut().and_then(Journal::next_change) {
+            match change {
+                Change::Failed { after, error } => {
+                    tracing::error!(%error, "the data directory cannot be written: nothing is granted or extended");
+                    self.storage_failed(Position(after.0));
+                }
+                Change::Recovered => {
+                    tracing::info!("the data directory can be written again: grants go on");
+                    self.engine.storage_works();
+                }
+            }
+        }
+        let Some(journal) = &self.steps.journal else { return };
+        let reached = Position(journal.reached().0);
+        for slot in std::mem::take(&mut self.gated) {
+            let Some(connection) = self.connections.get_mut(slot).filter(|connection| connection.gated)
+            else {
+                continue;
+            };
+            connection.session.reached(reached);
+            connection.gated = connection.session.is_gated();
+            if connection.gated {
+                self.gated.push(slot);
+            }
+            mark_dirty(&mut self.connections, &mut self.to_write, slot);
+        }
+    }
+
+    /// Takes back every grant that nobody was told of.
+    fn storage_failed(&mut self, after: Position) {
+        let mut lost = Vec::new();
+        for &slot in &self.gated {
+            if let Some(connection) = self.connections.get_mut(slot) {
+                connection.session.storage_failed(after, &mut lost);
+            }
+        }
+        self.engine.storage_fails(lost, &mut self.steps);
+        self.deliver();
     }
 
     /// Lets in who waits at the door. `true`: there may be more.
@@ -262,9 +357,12 @@ impl Driver {
             };
             connection.to_process = false;
             let Some(id) = connection.id else { continue };
-            while let Some(command) = self.connections[slot].session.next(&self.facts, which) {
-                tokens::ensure(&mut self.engine, 1);
-                self.engine.run(now, id, command, &mut self.effects);
+            let full = self.steps.journal.as_ref().is_some_and(|journal| !journal.admits());
+            let which = if full { NextRequests::PingsOnly } else { which };
+            while (which == NextRequests::PingsOnly || self.has_tokens(1))
+                && let Some(command) = self.connections[slot].session.next(&self.facts, which)
+            {
+                self.engine.run(now, id, command, &mut self.steps);
                 self.deliver();
             }
             self.close_if_ending(now, which, slot);
@@ -274,9 +372,13 @@ impl Driver {
 
     /// Takes the engine's answers to their sessions.
     fn deliver(&mut self) {
-        for Effect { session, answer } in self.effects.drain(..) {
+        for Sent { session, answer, position } in self.steps.answers.drain(..) {
             let slot = self.by_session[session.0 as usize];
-            self.connections[slot].session.answer(answer, Position::START);
+            let connection = &mut self.connections[slot];
+            connection.session.answer(answer, position);
+            if connection.session.is_gated() && !std::mem::replace(&mut connection.gated, true) {
+                self.gated.push(slot);
+            }
             mark_dirty(&mut self.connections, &mut self.to_write, slot);
         }
     }
@@ -284,15 +386,19 @@ impl Driver {
     /// Closes a session that is over, in one step with the engine. Others may get what it gives back, so this too
     /// waits until no event is due.
     fn close_if_ending(&mut self, now: Instant, which: NextRequests, slot: usize) {
-        let connection = &mut self.connections[slot];
-        if connection.session.phase() != Phase::Ending || which == NextRequests::PingsOnly {
+        let session = &self.connections[slot].session;
+        if session.phase() != Phase::Ending || which == NextRequests::PingsOnly {
             return;
         }
+        let unsent = session.unsent_grants();
+        if !self.has_tokens(unsent) {
+            return;
+        }
+        let connection = &mut self.connections[slot];
         let unsent = connection.session.close(now);
         if let Some(id) = connection.id.take() {
             self.sessions -= 1;
-            tokens::ensure(&mut self.engine, unsent.size_hint().1.unwrap_or(0));
-            self.engine.close_session(now, id, unsent, &mut self.effects);
+            self.engine.close_session(now, id, unsent, &mut self.steps);
             self.deliver();
         }
         mark_dirty(&mut self.connections, &mut self.to_write, slot);
@@ -306,6 +412,7 @@ impl Driver {
             next += 1;
             self.close_if_ending(now, which, slot);
         }
+        self.write_journal();
         while let Some(slot) = self.to_write.pop() {
             let connection = &mut self.connections[slot];
             connection.dirty = false;
@@ -333,7 +440,7 @@ impl Driver {
             }
             tracing::info!(grace_ms = self.drain_grace_ms, held = self.engine.counts().held, "draining");
             self.stage = Stage::Draining(Instant(now.0 + self.drain_grace_ms + 1));
-            self.engine.drain(&mut self.effects);
+            self.engine.drain(&mut self.steps);
             self.deliver();
         }
         Ok(())
@@ -344,17 +451,22 @@ impl Driver {
         if let Stage::Draining(until) = self.stage {
             let held = self.engine.counts().held;
             if held == 0 || now >= until {
-                tracing::info!(
-                    leases_forgotten = held,
-                    "drained; durability is none, so held leases are forgotten"
-                );
+                match self.steps.journal {
+                    Some(_) => tracing::info!(leases_kept = held, "drained; held leases are in the journal"),
+                    None => tracing::info!(
+                        leases_forgotten = held,
+                        "drained; durability is none, so held leases are forgotten"
+                    ),
+                }
                 self.stage = Stage::flushing(now);
             }
         }
         let Stage::Flushing(until) = self.stage else {
             return false;
         };
-        now >= until || self.connections.iter().all(|(_, connection)| connection.session.output().is_empty())
+        let has_said_all =
+            |connection: &Connection| !connection.gated && connection.session.output().is_empty();
+        now >= until || self.connections.iter().all(|(_, connection)| has_said_all(connection))
     }
 }
 
@@ -362,10 +474,4 @@ fn mark_dirty(connections: &mut Slab<Connection>, to_write: &mut Vec<usize>, slo
     if !std::mem::replace(&mut connections[slot].dirty, true) {
         to_write.push(slot);
     }
-}
-
-/// Whole milliseconds, rounded up; at most thousands of years, so that no sum with them overflows.
-fn millis_up(duration: std::time::Duration) -> u64 {
-    let ms = duration.as_nanos().div_ceil(1_000_000);
-    u64::try_from(ms).unwrap_or(u64::MAX).min(Instant::LIMIT.0)
 }

@@ -4,6 +4,7 @@
 //! - `driver`: the turn of the loop: read, stamp the time, due events, requests, write.
 //! - `connection`, `stream`, `wake`: one connection, its socket, and how it gets on the list of the ready.
 //! - `listen`, `accept`: listeners, and what happens when there is no room.
+//! - `store`, `steps`: what survives, and how the engine's decisions get there.
 //! - `alarm`, `timeouts`: the one timer, and the deadlines of the connections themselves.
 //! - `memory`: what a peak took goes back to the system.
 //! - `clock`, `random`, `tokens`: the one place each for time, chance and numbers that only rise.
@@ -18,7 +19,9 @@ mod driver;
 mod listen;
 mod memory;
 mod random;
+mod steps;
 mod stop;
+mod store;
 mod stream;
 mod timeouts;
 mod tokens;
@@ -30,7 +33,7 @@ use std::time::Duration;
 
 pub use listen::{BoundAddr, ListenAddr};
 pub use lockstead_engine::Limits;
-pub use lockstead_journal::Mode;
+pub use lockstead_journal::{Mode, OpenError};
 
 use driver::Driver;
 use listen::Listener;
@@ -103,6 +106,25 @@ pub enum ServeError {
         /// What the system said.
         source: io::Error,
     },
+    /// The data directory's; see there.
+    #[error("the data directory {}: {source}", dir.display())]
+    Open {
+        /// The directory.
+        dir: PathBuf,
+        /// What is wrong with it.
+        source: OpenError,
+    },
+    /// The operator's: the file that was named in the place of the boot id cannot be read.
+    #[error("the boot id file {}: {source}", path.display())]
+    BootId {
+        /// The path of the file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The disk's: the journal did not come to a clean stop. The next start decides as after a crash.
+    #[error("the journal could not be closed, so the next start goes on as after a crash: {0}")]
+    Stop(io::Error),
     /// The system's: something that every server needs is not to be had.
     #[error("cannot {what}: {source}")]
     System {
@@ -142,6 +164,13 @@ pub fn run(config: Config, ready: impl FnOnce(&[BoundAddr])) -> Result<(), Serve
         let mut driver = Driver::new(&config, listeners)?;
         ready(&addrs);
         // The driver is one task that does bounded work in each turn: tokio need not make it pause in the middle.
-        tokio::task::unconstrained(std::future::poll_fn(|cx| driver.poll(cx))).await
+        tokio::task::unconstrained(std::future::poll_fn(|cx| driver.poll(cx))).await?;
+        driver.stop()
     })
+}
+
+/// Whole milliseconds, rounded up; at most thousands of years, so that no sum with them overflows.
+fn millis_up(duration: Duration) -> u64 {
+    let ms = duration.as_nanos().div_ceil(1_000_000);
+    u64::try_from(ms).unwrap_or(u64::MAX).min(lockstead_engine::Instant::LIMIT.0)
 }

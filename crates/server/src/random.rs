@@ -5,7 +5,9 @@ pub(crate) fn hash_seed() -> Result<[u64; 2], getrandom::Error> {
     Ok([getrandom::u64()?, getrandom::u64()?])
 }
 
-/// A server id: 32 hexadecimal digits.
-pub(crate) fn server_id() -> Result<String, getrandom::Error> {
-    Ok(format!("{:016x}{:016x}", getrandom::u64()?, getrandom::u64()?))
+/// Sixteen random bytes, from which a server id is made.
+pub(crate) fn bytes() -> Result<[u8; 16], getrandom::Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)?;
+    Ok(bytes)
 }

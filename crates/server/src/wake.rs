@@ -27,6 +27,13 @@ impl ReadyList {
         }
     }
 
+    /// Wakes the driver, if it has run before; from any thread.
+    pub(crate) fn wake_driver(&self) {
+        if let Some(driver) = &self.lock().driver {
+            driver.wake_by_ref();
+        }
+    }
+
     /// Moves everything on the list to the end of `into`.
     pub(crate) fn take(&self, into: &mut Vec<usize>) {
         into.append(&mut self.lock().slots);

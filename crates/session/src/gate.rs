@@ -7,7 +7,8 @@
 
 use alloc::collections::VecDeque;
 
-use lockstead_engine::Answer;
+use lockstead_engine::{Answer, UnsentGrant};
+use lockstead_proto::BusyReason;
 
 /// How far a journal has come. Grows; [`Position::START`] is reached from the beginning, which is all there is without
 /// a journal.
@@ -17,6 +18,14 @@ pub struct Position(pub u64);
 impl Position {
     /// The position before the first record.
     pub const START: Self = Self(0);
+}
+
+/// What comes out of the gate when the storage has failed.
+pub(crate) struct Failed {
+    /// What is to be said.
+    pub(crate) answer: Answer,
+    /// The grant that the peer was never told of.
+    pub(crate) lost: Option<UnsentGrant>,
 }
 
 /// Answers held back, in the order in which they come free.
@@ -33,7 +42,7 @@ impl Gate {
         let waits = match answer {
             Answer::Acquired { .. } => position > self.reached,
             Answer::Extended { .. } => position > self.reached || self.extends > 0,
-            Answer::Released { .. } | Answer::NotHeld { .. } => self.extends > 0,
+            Answer::Released { .. } | Answer::NotHeld { .. } | Answer::NotDurable { .. } => self.extends > 0,
             Answer::Timeout { .. } | Answer::Busy { .. } | Answer::State { .. } => false,
         };
         if !waits {
@@ -58,9 +67,31 @@ impl Gate {
         Some(answer)
     }
 
+    /// Nothing behind `after` will be safe. Everything comes out: what waits for no more than that as it is; a grant
+    /// behind it as `B` 6, an extend as `X` 10, and the answers to releases that waited only for their turn.
+    pub(crate) fn fail(&mut self, after: Position) -> impl Iterator<Item = Failed> + use<> {
+        self.reach(after);
+        self.extends = 0;
+        core::mem::take(&mut self.held).into_iter().map(move |(position, answer)| match answer {
+            Answer::Acquired { owner, token, key, .. } if position > after => Failed {
+                answer: Answer::Busy { owner, reason: BusyReason::NotDurable },
+                lost: Some(UnsentGrant { key, token }),
+            },
+            Answer::Extended { token, .. } if position > after => {
+                Failed { answer: Answer::NotDurable { token }, lost: None }
+            }
+            answer => Failed { answer, lost: None },
+        })
+    }
+
     /// How many answers wait.
     pub(crate) fn len(&self) -> usize {
         self.held.len()
+    }
+
+    /// How many grants wait.
+    pub(crate) fn grants(&self) -> usize {
+        self.held.iter().filter(|(_, answer)| matches!(answer, Answer::Acquired { .. })).count()
     }
 
     /// Takes everything that waits: the session ends.

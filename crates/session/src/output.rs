@@ -4,10 +4,15 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use lockstead_engine::{Answer, UnsentGrant};
-use lockstead_proto::{Acquired, Busy, Extended, NotHeld, Released, State, Timeout, answer_len};
+use lockstead_proto::{
+    Acquired, Busy, ErrorAnswer, ErrorCode, Extended, NotHeld, Released, State, Timeout, answer_len,
+};
 
 /// Accepted bytes at the front are dropped once they are this many; an empty buffer larger than this is given back.
 const KEEP: usize = 16_384;
+
+/// What `X` 10 says.
+pub(crate) const NOT_DURABLE: &str = "the later end could not be made durable; the lease is what it was";
 
 /// Encoded answers, written from the front.
 #[derive(Default)]
@@ -46,6 +51,9 @@ impl Output {
             Answer::Released { token } => Released { token }.encode(out),
             Answer::Extended { token, lease_s } => Extended { token, lease_s }.encode(out),
             Answer::NotHeld { token } => NotHeld { token }.encode(out),
+            Answer::NotDurable { token } => {
+                ErrorAnswer { code: ErrorCode::NotDurable, id: token, text: NOT_DURABLE }.encode(out);
+            }
             Answer::State { id, state, remaining_ms, waiters } => {
                 State { id, state, remaining_ms, waiters }.encode(out);
             }
@@ -92,6 +100,11 @@ impl Output {
         self.dropped += n as u64;
         self.accepted -= n;
         self.frame = 0;
+    }
+
+    /// How many grants the peer can never have seen.
+    pub(crate) fn unsent_grants(&self) -> usize {
+        self.unsent.len()
     }
 
     /// Throws away every frame of which no byte was accepted, and names the grants among them. A frame that was begun

@@ -1,5 +1,7 @@
 //! One connection, from its first byte to its last.
 
+use alloc::vec::Vec;
+
 use lockstead_engine::{Answer, Command, Instant, UnsentGrant};
 use lockstead_proto::{
     Acquire, Cancel, ErrorAnswer, ErrorCode, Extend, MAX_TEXT, Pong, Query, Release, Request, decode_request,
@@ -9,7 +11,7 @@ use crate::fault::{Fault, reject};
 use crate::gate::{Gate, Position};
 use crate::greeting::{Facts, greet};
 use crate::input::Input;
-use crate::output::Output;
+use crate::output::{NOT_DURABLE, Output};
 
 /// The most bytes of one session that are read and not processed.
 pub const INPUT_LIMIT: usize = 64 * 1024;
@@ -24,8 +26,8 @@ pub const LINGER_MS: u64 = 1_000;
 
 /// The longest answer to one request: requests are only processed while it still fits.
 const LONGEST_ANSWER: usize = 11 + MAX_TEXT;
-/// The longest answer that the gate can hold back.
-const LONGEST_GATED: usize = 23;
+/// The longest answer that comes of one that the gate holds back.
+const LONGEST_GATED: usize = 11 + NOT_DURABLE.len();
 
 /// Which requests may be processed now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,6 +231,20 @@ impl Session {
         }
     }
 
+    /// The storage has failed: what waits for more than `after` is answered as not durable. Grants among it go to
+    /// `lost`, for the engine to take back.
+    pub fn storage_failed(&mut self, after: Position, lost: &mut Vec<UnsentGrant>) {
+        for failed in self.gate.fail(after) {
+            lost.extend(failed.lost);
+            self.output.answer(failed.answer);
+        }
+    }
+
+    /// Whether answers wait for the journal.
+    pub fn is_gated(&self) -> bool {
+        self.gate.len() > 0
+    }
+
     /// What is to be written to the connection. Nothing, once the session is over: a grant that reaches the kernel
     /// then would count as sent, though nobody is there to use it.
     pub fn output(&self) -> &[u8] {
@@ -298,6 +314,11 @@ impl Session {
             _ if self.full_since.is_some() => self.finish_over_limits("the answers were not read for 10 s"),
             _ => self.finish_over_limits("a frame was begun and not finished within 10 s"),
         }
+    }
+
+    /// How many grants [`Session::close`] would return.
+    pub fn unsent_grants(&self) -> usize {
+        self.output.unsent_grants() + self.gate.grants()
     }
 
     /// Closes, in one step: output that was not begun is thrown away for good, and with it the grants that the peer can

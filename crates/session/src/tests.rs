@@ -66,7 +66,10 @@ impl Bench {
     }
 
     fn close(&mut self) -> Vec<u64> {
-        self.session.close(self.now).map(|grant| grant.token).collect()
+        let unsent = self.session.unsent_grants();
+        let tokens: Vec<u64> = self.session.close(self.now).map(|grant| grant.token).collect();
+        assert_eq!(tokens.len(), unsent);
+        tokens
     }
 }
 
@@ -630,7 +633,8 @@ fn what_waits_at_the_gate_counts_as_output() {
     bench.turn(&bytes(&[acquire(1, "k")]));
     let _ = bench.written();
     bench.position = Position(1);
-    let gated = (OUTPUT_LIMIT - 1_035) / 23;
+    let not_durable = 11 + crate::output::NOT_DURABLE.len();
+    let gated = (OUTPUT_LIMIT - 1_035) / not_durable;
     for _ in 0..gated {
         bench.turn(&bytes(&[extend(1, "k")]));
     }
@@ -642,6 +646,43 @@ fn what_waits_at_the_gate_counts_as_output() {
     assert_ne!(bench.session.room(), 0, "encoded, an extended is shorter");
     bench.process(NextRequests::All);
     assert_eq!(names(&bench.written()).len(), gated + 2);
+}
+
+#[test]
+fn what_cannot_be_made_safe_is_answered_as_not_durable_in_its_order() {
+    let mut bench = Bench::new();
+    bench.position = Position(1);
+    bench.turn(&bytes(&[acquire(1, "a")]));
+    bench.position = Position(2);
+    bench.turn(&bytes(&[acquire(2, "b"), extend(2, "b")]));
+    bench.position = Position(3);
+    bench.turn(&bytes(&[release(9, "a"), extend(2, "b"), ping(1)]));
+    assert!(bench.session.is_gated());
+    assert_eq!(names(&bench.written()), ["P 1"]);
+    let mut lost = Vec::new();
+    bench.session.storage_failed(Position(1), &mut lost);
+    assert_eq!(names(&bench.written()), ["A 1", "B 2", "X10 2", "N 9", "X10 2"]);
+    assert_eq!(lost.iter().map(|grant| grant.token).collect::<Vec<_>>(), [2]);
+    assert!(!bench.session.is_gated());
+    bench.turn(&bytes(&[release(9, "a")]));
+    assert_eq!(names(&bench.written()), ["N 9"], "nothing waits for its turn any more");
+    bench.session.read_ended();
+    bench.process(NextRequests::All);
+    assert_eq!(bench.close(), [], "what was taken back is not given back twice");
+}
+
+#[test]
+fn extends_that_fail_do_not_overflow_the_output() {
+    let mut bench = Bench::new();
+    bench.turn(&bytes(&[acquire(1, "k")]));
+    let _ = bench.written();
+    bench.position = Position(1);
+    while bench.session.room() > 0 {
+        bench.turn(&bytes(&[extend(1, "k")]));
+    }
+    bench.session.storage_failed(Position(0), &mut Vec::new());
+    assert!(bench.session.output().len() <= OUTPUT_LIMIT);
+    assert_eq!(bench.session.phase(), Phase::Open);
 }
 
 #[test]

@@ -78,6 +78,17 @@ pub fn limit_open_files_of(pid: u32, limit: u64) -> io::Result<()> {
     check(unsafe { libc::prlimit(pid as libc::pid_t, libc::RLIMIT_NOFILE, &limits, std::ptr::null_mut()) })
 }
 
+/// Limits how large the files of a running child, or of this process (0), may grow; none: as large as its hard limit allows.
+pub fn limit_file_size_of(pid: u32, limit: Option<u64>) -> io::Result<()> {
+    let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let pid = pid as libc::pid_t;
+    // SAFETY: `limits` is valid for writing for the whole call, and no new limits are given.
+    check(unsafe { libc::prlimit(pid, libc::RLIMIT_FSIZE, std::ptr::null(), &mut limits) })?;
+    limits.rlim_cur = limit.unwrap_or(limits.rlim_max);
+    // SAFETY: `limits` is valid for the whole call, and the old limits are not asked for.
+    check(unsafe { libc::prlimit(pid, libc::RLIMIT_FSIZE, &limits, std::ptr::null_mut()) })
+}
+
 /// Raises this process's soft limit of open files to its hard limit and returns it.
 pub fn raise_open_files() -> io::Result<u64> {
     let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

@@ -264,7 +264,7 @@ impl Reference {
                 self.seen.insert(cause.as_str());
                 assert_eq!(call.sent, None, "unsent means that no byte has left");
                 let since = match cause {
-                    UnsentCause::BudgetEnded => Some(call.budget_end).filter(|&at| at <= now),
+                    UnsentCause::BudgetEnded { .. } => Some(call.budget_end).filter(|&at| at <= now),
                     UnsentCause::ShutDown => self.shut_down,
                     UnsentCause::Refused { .. } => self.refused,
                     UnsentCause::OtherServer => self.other,

@@ -25,7 +25,7 @@ impl World {
             }
             Event::Cut(at) => self.with_wire(at, |world, id| {
                 world.close(id);
-                world.core.closed(world.now, id);
+                world.core.closed(world.now, id, "cut");
             }),
             Event::Mute { wire, mute } => self.with_wire(wire, |world, id| world.wire(id).muted = mute),
             Event::Lead { address, server } => self.leads_to[usize::from(address)] = server.into(),

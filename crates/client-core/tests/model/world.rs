@@ -49,7 +49,7 @@ pub struct World {
 impl World {
     pub fn new(setup: Setup, planted: Option<Planted>) -> Self {
         let config = Config {
-            addresses: 2,
+            addresses: vec!["a0".into(), "a1".into()],
             hello_text: "name=model".into(),
             answer_allowance: Config::ANSWER_ALLOWANCE,
             // Nothing is added to what the contract takes off for the clocks alone.

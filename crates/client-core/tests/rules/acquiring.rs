@@ -132,6 +132,18 @@ fn rule09_the_gate_closes_when_the_lease_does_not_surely_run_any_more() {
 }
 
 #[test]
+fn rule09_a_grant_that_comes_as_the_gate_closes_is_given_back_in_the_same_step() {
+    let (mut world, session) = World::welcomed();
+    let sent = world.now;
+    let owner = world.acquire(SECOND * 60, SECOND * 2);
+    world.take_request(session);
+    world.now = sent + SECOND * 2 - ms(2 + 100);
+    world.grant(session, owner, 9, 2);
+    assert_eq!(world.take_request(session), Req::Release { token: 9 }, "no timer has to fire first");
+    assert_eq!(world.outcome(owner), TOO_LATE);
+}
+
+#[test]
 fn p02_an_answer_later_than_its_lease_gives_no_ticket() {
     let (mut world, session) = World::welcomed();
     let owner = world.acquire(SECOND * 10, SECOND * 2);

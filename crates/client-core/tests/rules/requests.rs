@@ -188,7 +188,8 @@ fn requests_with_a_token_of_the_programs_own_are_bounded() {
     let release = world.core.release(world.now, "k", 4).unwrap();
     let extend = world.core.extend(world.now, "k", 4, SECOND).unwrap();
     world.pass(TRANSPORT_DEADLINE);
-    let cause = || UnsentCause::BudgetEnded;
+    let last = "a0: no answer to the attempt to connect";
+    let cause = || UnsentCause::BudgetEnded { last: Some(last.into()) };
     assert_eq!(world.result(ping), OpResult::Ping(Err(CallError::Unsent(cause()))));
     assert_eq!(world.result(release), OpResult::Release(ReleaseOutcome::Unsent(cause())));
     assert_eq!(world.result(extend), OpResult::Extend(Err(ExtendError::Unsent(cause()))));

@@ -6,7 +6,7 @@ use lockstead_client_core::{
 };
 use lockstead_proto::{Answer, ErrorCode, Welcome};
 
-use crate::world::{OTHER_SERVER, Req, SECOND, SERVER, World, ms};
+use crate::world::{OTHER_SERVER, Req, SECOND, SERVER, World, addresses, ms};
 
 const REFUSING: [ErrorCode; 3] =
     [ErrorCode::NotAuthenticated, ErrorCode::Forbidden, ErrorCode::UnsupportedVersion];
@@ -76,7 +76,7 @@ fn rule16_a_full_server_is_tried_again() {
 
 #[test]
 fn rule16_another_server_at_another_address_is_refused() {
-    let mut world = World::with(|config| config.addresses = 2);
+    let mut world = World::with(|config| config.addresses = addresses(2));
     let owner = world.acquire(SECOND * 9, SECOND * 30);
     let first = world.session();
     world.welcome(first);
@@ -189,7 +189,7 @@ fn rule16_a_ticket_that_was_lost_before_stays_lost_for_that_reason() {
 
 #[test]
 fn rule16_a_server_of_another_id_is_refused_while_a_session_is_sound_too() {
-    let mut world = World::with(|config| config.addresses = 2);
+    let mut world = World::with(|config| config.addresses = addresses(2));
     let owner = world.acquire(SECOND * 60, SECOND);
     let first = world.session();
     world.pass(SECOND);
@@ -339,7 +339,7 @@ fn rule16_a_welcome_in_another_version_is_none() {
 
 #[test]
 fn rule16_a_server_without_an_id_is_its_address() {
-    let mut world = World::with(|config| config.addresses = 2);
+    let mut world = World::with(|config| config.addresses = addresses(2));
     let owner = world.acquire(SECOND * 9, SECOND * 30);
     let first = world.session();
     world.welcome_as(first, "server=other/1");

@@ -5,7 +5,7 @@ use lockstead_client_core::{
 };
 use lockstead_proto::{Answer, Welcome};
 
-use crate::world::{Req, SECOND, World, ms};
+use crate::world::{CUT, Req, SECOND, World, addresses, ms};
 
 #[test]
 fn rule16_one_session_is_used_at_a_time() {
@@ -135,7 +135,7 @@ fn owners_and_ids_have_the_top_bit_and_count_up() {
 
 #[test]
 fn rule16_addresses_take_turns_and_the_welcomed_one_comes_first() {
-    let mut world = World::with(|config| config.addresses = 3);
+    let mut world = World::with(|config| config.addresses = addresses(3));
     world.acquire(SECOND * 60, SECOND);
     for address in [0, 1, 2, 0, 1] {
         let session = world.session();
@@ -152,7 +152,7 @@ fn rule16_addresses_take_turns_and_the_welcomed_one_comes_first() {
 
 #[test]
 fn rule16_a_suspect_session_is_replaced_at_the_next_address_without_delay() {
-    let mut world = World::with(|config| config.addresses = 2);
+    let mut world = World::with(|config| config.addresses = addresses(2));
     let owner = world.acquire(SECOND * 60, SECOND);
     let first = world.session();
     world.welcome(first);
@@ -239,7 +239,7 @@ fn what_a_closed_connection_still_says_is_ignored() {
     let (mut world, session) = World::welcomed();
     world.cut(session);
     let before = world.core.counts();
-    world.core.closed(world.now, session);
+    world.core.closed(world.now, session, CUT);
     world.core.connected(world.now, session);
     world.core.looked(world.now, session);
     world.core.received(world.now, session, b"nonsense");

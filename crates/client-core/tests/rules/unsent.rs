@@ -1,17 +1,20 @@
 //! Rules 1 to 6: the one deadline; unsent or possibly sent.
 
-use lockstead_client_core::{AcquireError, IndeterminateCause, UnsentCause, UsageError};
-use lockstead_proto::KeyError;
+use lockstead_client_core::{
+    AcquireError, ExtendError, IndeterminateCause, Margin, SessionId, UnsentCause, UsageError,
+};
+use lockstead_proto::{Answer, ErrorCode, KeyError, Welcome};
 use std::time::Duration;
 
-use crate::world::{Req, SECOND, World, ms};
+use crate::world::{Req, SECOND, World, addresses, ms};
 
 fn indeterminate(cause: IndeterminateCause) -> Result<u64, AcquireError> {
     Err(AcquireError::Indeterminate(cause))
 }
 
-fn unsent(cause: UnsentCause) -> Result<u64, AcquireError> {
-    Err(AcquireError::Unsent(cause))
+/// The end of a call for which the budget ended; `last` says where a server was looked for last.
+fn budget_ended(last: &str) -> Result<u64, AcquireError> {
+    Err(AcquireError::Unsent(UnsentCause::BudgetEnded { last: Some(last.into()) }))
 }
 
 #[test]
@@ -101,7 +104,7 @@ fn rule04_at_the_budget_end_an_unsent_call_ends_as_unsent() {
         world.pass_until(start + end - Duration::from_nanos(1));
         assert_eq!(world.take(owner), None);
         world.pass_until(start + end);
-        assert_eq!(world.outcome(owner), unsent(UnsentCause::BudgetEnded));
+        assert_eq!(world.outcome(owner), budget_ended("a0: no answer to the attempt to connect"));
         let session = world.session();
         world.welcome(session);
         assert_eq!(world.take_requests(session), []);
@@ -121,12 +124,131 @@ fn rule04_a_frame_is_not_handed_over_at_the_budget_end_even_if_no_timer_fired_ye
     assert_eq!(world.take_requests(session), []);
     world.core.tick(world.now);
     world.run();
-    assert_eq!(world.outcome(owner), unsent(UnsentCause::BudgetEnded));
+    assert_eq!(world.outcome(owner), budget_ended("a0: connected, but it does not respond"));
+}
+
+/// What a call says that ends for want of a server, after `meanwhile`.
+fn tried_last(wait: Duration, meanwhile: impl FnOnce(&mut World)) -> String {
+    let mut world = World::with(|config| config.addresses = addresses(2));
+    let owner = world.acquire(wait, SECOND);
+    meanwhile(&mut world);
+    world.pass(wait);
+    match world.outcome(owner) {
+        Err(AcquireError::Unsent(UnsentCause::BudgetEnded { last: Some(last) })) => last.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The second of two addresses, which is tried after the first was given up.
+fn second(world: &mut World) -> SessionId {
+    let first = world.session();
+    world.cut(first);
+    world.pass(ms(51));
+    world.session()
+}
+
+#[test]
+fn rule04_a_call_that_ends_unsent_says_what_came_of_the_latest_try() {
+    let silent = tried_last(SECOND * 3, |_| {});
+    assert_eq!(silent, "a0: no answer to the attempt to connect");
+    let cut = tried_last(SECOND * 3, |world| world.cut(world.session()));
+    assert_eq!(cut, "a0: cut by the test", "and not that the next try is under way");
+    let cut_twice = tried_last(SECOND * 3, |world| {
+        let second = second(world);
+        world.cut(second);
+    });
+    assert_eq!(cut_twice, "a1: cut by the test");
+    let garbage = tried_last(SECOND * 3, |world| {
+        let second = second(world);
+        world.connect(second);
+        world.send_bytes(second, b"-ERR unknown command\r\n");
+    });
+    assert_eq!(garbage, "a1: what answers there is no Lockstead server");
+    let version = tried_last(SECOND * 3, |world| {
+        let second = second(world);
+        let id = world.connect(second);
+        world.answer(second, Answer::Welcome(Welcome { version: 2, id, text: "" }));
+    });
+    assert_eq!(version, "a1: its server speaks version 2 of the protocol");
+    let error = tried_last(SECOND * 3, |world| {
+        let second = second(world);
+        let id = world.connect(second);
+        world.error(second, ErrorCode::OverLimits, id);
+    });
+    assert_eq!(error, "a1: no", "the server's own sentence");
+}
+
+#[test]
+fn rule04_a_session_that_falls_silent_is_named_by_how_far_it_came() {
+    let connected = "a0: connected, but nothing welcomed the client";
+    let connect = |world: &mut World| {
+        world.connect(world.session());
+    };
+    assert_eq!(tried_last(SECOND, connect), connected, "while it is the latest one");
+    // The next ones come after a second each, and each is given up after six.
+    assert_eq!(tried_last(SECOND * 3, connect), "a0: no answer to the attempt to connect", "the third");
+    assert_eq!(tried_last(SECOND * 7, connect), connected, "the first was given up");
+    assert_eq!(tried_last(SECOND * 8, connect), "a1: no answer to the attempt to connect", "the second was");
+}
+
+#[test]
+fn rule04_a_welcome_makes_earlier_failures_forgotten() {
+    let mut world = World::new();
+    let owner = world.acquire(SECOND, SECOND);
+    world.cut(world.session());
+    world.pass(ms(51));
+    let session = world.session();
+    world.welcome(session);
+    world.timeout(session, owner);
+    assert_eq!(world.outcome(owner), Err(AcquireError::Timeout));
+    // The session takes nothing any more, and the next one is not answered.
+    world.wire(session).room = 0;
+    let owner = world.acquire(SECOND * 2, SECOND);
+    world.pass(SECOND * 2);
+    assert_eq!(world.outcome(owner), budget_ended("a0: no answer to the attempt to connect"));
+}
+
+#[test]
+fn rule04_a_session_that_ends_beside_a_sound_one_is_no_trouble() {
+    let mut world = World::new();
+    let owner = world.acquire(SECOND * 9, SECOND);
+    let first = world.session();
+    world.connect(first);
+    world.pass(SECOND);
+    let second = world.session();
+    world.welcome(second);
+    world.timeout(second, owner);
+    assert_eq!(world.outcome(owner), Err(AcquireError::Timeout));
+    world.cut(first);
+    world.wire(second).room = 0;
+    let owner = world.acquire(SECOND, SECOND);
+    world.pass(SECOND);
+    assert_eq!(world.outcome(owner), budget_ended("a0: connected, but it does not respond"));
+}
+
+#[test]
+fn rule12_a_lease_within_the_margin_is_a_usage_error_at_once() {
+    let margin = Margin { percent: 5, least: SECOND };
+    let mut world = World::with(|config| config.margin = margin);
+    let within = UsageError::LeaseWithinMargin { lease: SECOND, taken_off: ms(1_001) };
+    let acquire = world.core.acquire(world.now, "k", SECOND, SECOND);
+    assert_eq!(acquire, Err(AcquireError::Usage(within)));
+    assert_eq!(world.core.extend(world.now, "k", 5, SECOND), Err(within));
+    world.assert_counts(Default::default());
+    let owner = world.acquire(SECOND, SECOND * 2);
+    let session = world.session();
+    world.welcome(session);
+    world.grant(session, owner, 5, 2);
+    let ticket = world.outcome(owner).unwrap();
+    world.take_requests(session);
+    assert_eq!(world.core.extend_ticket(world.now, ticket, SECOND), Err(ExtendError::Usage(within)));
+    world.run();
+    assert_eq!(world.take_requests(session), [], "nothing was sent");
 }
 
 #[test]
 fn rule05_while_unsent_another_address_is_tried() {
-    let mut world = World::with(|config| config.addresses = 2);
+    let mut world = World::with(|config| config.addresses = addresses(2));
     let owner = world.acquire(SECOND * 5, SECOND);
     let first = world.session();
     world.cut(first);

@@ -23,6 +23,14 @@ const ENOUGH: u32 = 1_000;
 pub const SERVER: &str = "server=lockstead/1 id=aa session=1 max_key=1024 max_lease=255";
 pub const OTHER_SERVER: &str = "id=bb";
 
+/// What the system says of a connection that the test cuts.
+pub const CUT: &str = "cut by the test";
+
+/// Addresses as people write them.
+pub fn addresses(count: usize) -> Vec<String> {
+    (0..count).map(|at| format!("a{at}")).collect()
+}
+
 /// A request as the server read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Req {
@@ -68,7 +76,7 @@ impl World {
 
     pub fn with(change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config {
-            addresses: 1,
+            addresses: addresses(1),
             hello_text: "name=test".into(),
             answer_allowance: Config::ANSWER_ALLOWANCE,
             margin: Margin::DEFAULT,
@@ -261,7 +269,7 @@ impl World {
     /// The connection breaks.
     pub fn cut(&mut self, session: SessionId) {
         self.wire(session).closed = Some(false);
-        self.core.closed(self.now, session);
+        self.core.closed(self.now, session, CUT);
         self.run();
     }
 

@@ -67,19 +67,24 @@ impl Ticket {
         LostSignal(self.0.lost())
     }
 
-    /// Extends the ticket by itself from now on, until it is lost or ended. Not for ever in a program that hangs:
-    /// then nobody else gets the lock; see [`keep_alive_for`](Self::keep_alive_for).
+    /// Extends the ticket by itself from now on, each third of its lease, until it is lost or ended: in a program that
+    /// hangs, for ever, and nobody else gets the lock. [`keep_alive_for`](Self::keep_alive_for) sets a limit to that.
     pub fn keep_alive(&self) {
         self.0.keep_alive();
     }
 
-    /// Extends the ticket by itself, but to no later than `max` from now (rounded up to a whole second).
+    /// Extends the ticket by itself like [`keep_alive`](Self::keep_alive), but only up to `max` from now, or from the
+    /// latest call of either. Leases are whole seconds, so the ticket ends at that instant or less than a second later;
+    /// with a greater [`margin`](crate::Builder::margin) up to that much earlier. It is lost as [`Lost::Expired`] then,
+    /// and the lock is released. What the running lease has left by now is not shortened, even if it is more than `max`.
     pub fn keep_alive_for(&self, max: Duration) {
         self.0.keep_alive_for(max);
     }
 
-    /// Extends the ticket once: the lock is held `lease` from now, or longer if it already was. An error leaves the
-    /// ticket as it was, except [`ExtendError::Lost`]. Ends by the `valid_until` of then.
+    /// Extends the ticket once: [`valid_until`](Self::valid_until) becomes the sending of this request + `lease` (in
+    /// whole seconds, rounded up), less the margin, and never earlier than it was: a short lease does not shorten a
+    /// long one. [`lease`](Self::lease), which keep-alive goes by, stays what it is. An error leaves the ticket as it
+    /// was, except [`ExtendError::Lost`]. Ends by the `valid_until` of then.
     pub fn extend(&self, lease: Duration) -> Result<Extended, ExtendError> {
         block_on(self.0.extend(lease))
     }
@@ -100,6 +105,11 @@ impl Ticket {
 pub struct LostSignal(crate::LostSignal);
 
 impl LostSignal {
+    /// Why the ticket is lost, without waiting; `None` while it is not.
+    pub fn reason(&self) -> Option<Lost> {
+        self.0.reason()
+    }
+
     /// Waits until the ticket is lost.
     pub fn wait(self) -> Lost {
         block_on(self.0)

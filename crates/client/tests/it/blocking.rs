@@ -43,7 +43,7 @@ fn the_whole_path_without_a_runtime() {
     let lost = ticket.lost();
     let short = Duration::from_millis(20);
     let start = Instant::now();
-    assert_eq!(lost.wait_for(short), None);
+    assert_eq!((lost.reason(), lost.wait_for(short)), (None, None));
     assert!(start.elapsed() >= short);
     let waiting = thread::spawn({
         let lost = lost.clone();
@@ -51,6 +51,7 @@ fn the_whole_path_without_a_runtime() {
     });
     assert_eq!(ticket.release(), ReleaseOutcome::Released);
     assert_eq!((waiting.join().unwrap(), lost.wait_for(SECOND)), (Lost::Ended, Some(Lost::Ended)));
+    assert_eq!(lost.reason(), Some(Lost::Ended));
     drop(lost);
     let stats = client.stats();
     assert!(stats.is_idle() && stats.sessions == 1, "{stats:?}");
@@ -154,6 +155,38 @@ fn threads_share_one_connection() {
     });
     drop(client);
     script.join().unwrap();
+}
+
+#[tokio::test]
+async fn inside_of_a_runtime_it_blocks_the_thread_and_does_not_panic() {
+    let peer = Peer::new();
+    let client = peer.blocking_client();
+    let script = thread::spawn(move || {
+        let mut connection = peer.welcome();
+        let owner = connection.expect_acquire();
+        connection.answer(grant(owner, 5, 30));
+        assert_eq!(connection.expect_release(), 5);
+        connection.answer(Answer::Released(Released { token: 5 }));
+        assert!(connection.next(|request| panic!("{request:?}")).is_none());
+    });
+    // Runs when this task lets it, which it does not do before the end.
+    let other = tokio::spawn(async { Instant::now() });
+    let ticket = client.acquire("k").call().unwrap();
+    assert_eq!(ticket.release(), ReleaseOutcome::Released);
+    client.shutdown();
+    drop(client);
+    let done = Instant::now();
+    assert!(other.await.unwrap() >= done, "the only thread of the runtime was held up");
+    script.join().unwrap();
+}
+
+#[test]
+fn a_lease_within_the_margin_is_refused_at_once() {
+    let client = Client::builder().margin(SECOND).connect().unwrap();
+    let error = client.acquire("k").lease(SECOND).call().unwrap_err();
+    let taken_off = SECOND + Duration::from_millis(1);
+    assert_eq!(error, AcquireError::Usage(UsageError::LeaseWithinMargin { lease: SECOND, taken_off }));
+    assert_eq!(client.stats(), Stats::default(), "nobody was looked for");
 }
 
 #[test]

@@ -66,7 +66,13 @@ async fn p32_no_server_is_said_in_time_and_a_server_that_comes_back_is_found() {
     let client = Client::builder().server(&address.to_string()).unwrap().connect().unwrap();
     let start = Instant::now();
     let error = client.acquire("k").wait(SECOND).await.unwrap_err();
-    assert_eq!(error, AcquireError::Unsent(UnsentCause::BudgetEnded));
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "nothing was sent: no server answered in time; {address}: Connection refused (os error {})",
+            libc::ECONNREFUSED
+        )
+    );
     assert!(start.elapsed() >= SECOND && start.elapsed() < SECOND + LATE, "{:?}", start.elapsed());
     let peer = Peer::at(address);
     let script = thread::spawn(move || {
@@ -76,6 +82,26 @@ async fn p32_no_server_is_said_in_time_and_a_server_that_comes_back_is_found() {
     });
     assert_eq!(client.acquire("k").wait(2 * SECOND).await.unwrap_err(), AcquireError::Timeout);
     script.join().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn rule16_a_server_that_takes_connections_and_closes_them_is_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // It ends with the test's process.
+    thread::spawn(move || {
+        for connection in listener.incoming() {
+            let mut connection = connection.unwrap();
+            let hello = connection.read(&mut [0; 1_024]).unwrap();
+            assert!(hello > 0);
+        }
+    });
+    let client = Client::builder().server(&address.to_string()).unwrap().connect().unwrap();
+    let error = client.acquire("k").wait(SECOND).await.unwrap_err();
+    let last = Some(format!("{address}: the connection was closed").into());
+    assert_eq!(error, AcquireError::Unsent(UnsentCause::BudgetEnded { last }));
+    let error = client.ping().await.unwrap_err();
+    assert!(error.to_string().ends_with(": the connection was closed"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -124,6 +124,16 @@ impl History {
         self.answered(now, effects, key_of)
     }
 
+    /// The storage fails; these grants were taken back.
+    ///
+    /// # Errors
+    /// The property that does not hold.
+    pub fn storage_failed(&mut self, now: Instant, lost: &[UnsentGrant], effects: &[Effect]) -> Check {
+        self.grants.retain(|_, grant| lost.iter().all(|lost| lost.token != grant.token));
+        self.answered(now, effects, |_| None)?;
+        holds(self.attempts.is_empty(), || format!("{:?} waits on while storage fails", self.attempts))
+    }
+
     /// Draining began.
     ///
     /// # Errors
@@ -173,7 +183,7 @@ impl History {
                         grant.ends = grant.ends.max(now.end_after(lease_s));
                     }
                 }
-                Answer::NotHeld { .. } | Answer::State { .. } => {}
+                Answer::NotHeld { .. } | Answer::NotDurable { .. } | Answer::State { .. } => {}
             }
         }
         Ok(())
@@ -212,11 +222,12 @@ fn no_wait_ends_early(attempt: &Attempt, now: Instant) -> Check {
     holds(attempt.ends <= now, || format!("{attempt:?} ended at {now:?}"))
 }
 
-/// A release or extend is done if its token is active, and only then.
+/// A release or extend is done, or could be but for the storage, if its token is active, and only then.
 fn active_tokens_hold(active: bool, answer: Option<&Effect>) -> Check {
-    let done =
-        matches!(answer, Some(Effect { answer: Answer::Released { .. } | Answer::Extended { .. }, .. }));
-    holds(done == active, || format!("{answer:?}, but the token being active is {active}"))
+    let known = answer.is_some_and(|effect| {
+        matches!(effect.answer, Answer::Released { .. } | Answer::Extended { .. } | Answer::NotDurable { .. })
+    });
+    holds(known == active, || format!("{answer:?}, but the token being active is {active}"))
 }
 
 /// When nothing is due any more, everybody whose wait has ended was told so.

@@ -295,6 +295,7 @@ fn kind(answer: &Answer) -> String {
         Answer::Released { .. } => "R".into(),
         Answer::Extended { .. } => "E".into(),
         Answer::NotHeld { .. } => "N".into(),
+        Answer::NotDurable { .. } => "X 10".into(),
         Answer::State { state, waiters, .. } => format!("Q {} {}", state.as_u8(), waiters.min(&1)),
     }
 }

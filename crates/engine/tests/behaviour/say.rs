@@ -22,6 +22,7 @@ pub fn answer(answer: &Answer) -> String {
         Answer::Released { token } => format!("R token={token}"),
         Answer::Extended { token, lease_s } => format!("E token={token} lease={lease_s}"),
         Answer::NotHeld { token } => format!("N token={token}"),
+        Answer::NotDurable { token } => format!("X token={token} code=10"),
         Answer::State { id, state, remaining_ms, waiters } => {
             let state = state.as_u8();
             format!("Q id={id} state={state} remaining={remaining_ms} waiters={waiters}")
