@@ -1,89 +1,14 @@
 //! The disk is full, and has room again later.
-//!
-//! The disk is a small file system in memory, mounted for one test alone. That takes the rights of root, or a user
-//! namespace (`unshare -Urm`); where neither is to be had, the tests say so and judge nothing.
 
-use crate::support::{FREE, HELD, Place, SECOND, expect_warning, extend, is_active, log_of, refused, serve};
-use lockstead_testkit::{Answer, Raw, Server, frame, mounts};
-use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::thread;
+use crate::disk::with_disk;
+use crate::support::{FREE, HELD, SECOND, expect_warning, extend, is_active, log_of, refused, serve};
+use lockstead_testkit::{Answer, Raw, frame};
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
-
-/// Set in a process that `unshare` has started.
-const INSIDE: &str = "DURABILITY_IN_NAMESPACE";
 
 /// How soon grants must go on when there is room again: the server tries every second.
 const SOON: Duration = Duration::from_secs(5);
-
-/// A small disk that can be filled.
-struct Disk {
-    dir: PathBuf,
-}
-
-impl Disk {
-    fn data(&self) -> PathBuf {
-        self.dir.join("data")
-    }
-
-    fn serve(&self) -> Server {
-        serve("process", &self.data()).start()
-    }
-
-    /// Takes all room that is left.
-    fn fill(&self) {
-        let mut file = File::options().append(true).create(true).open(self.dir.join("filler")).unwrap();
-        loop {
-            match file.write(&[0; 4096]) {
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::StorageFull => return,
-                Err(error) => panic!("fill the disk: {error}"),
-            }
-        }
-    }
-
-    fn make_room(&self) {
-        fs::remove_file(self.dir.join("filler")).unwrap();
-    }
-}
-
-/// Runs the body of the test `name` with a disk of its own.
-fn with_disk(name: &str, body: impl FnOnce(&Disk) + Send + 'static) {
-    let place = Place::new();
-    let dir = place.beside("disk");
-    fs::create_dir(&dir).unwrap();
-    // The mount is this thread's and its servers' alone, and is gone with them.
-    let thread = thread::spawn(move || {
-        mounts::make_private()?;
-        mounts::mount_tmpfs(&dir, 1 << 20)?;
-        body(&Disk { dir });
-        std::io::Result::Ok(())
-    });
-    match thread.join() {
-        Ok(Ok(())) => {}
-        Ok(Err(_)) if std::env::var_os(INSIDE).is_none() => run_inside(name),
-        Ok(Err(error)) => panic!("mount a disk in a user namespace: {error}"),
-        Err(fault) => std::panic::resume_unwind(fault),
-    }
-}
-
-/// Runs the test once more, as root of a user namespace.
-fn run_inside(name: &str) {
-    let unshare = || {
-        let mut command = Command::new("unshare");
-        command.arg("-Urm");
-        command
-    };
-    if !unshare().arg("true").status().is_ok_and(|status| status.success()) {
-        eprintln!("SKIPPED {name}: this user may not mount, and `unshare -Urm` does not work here");
-        return;
-    }
-    let mut command = unshare();
-    command.arg(std::env::current_exe().unwrap()).args([name, "--exact", "--nocapture"]).env(INSIDE, "1");
-    assert!(command.status().unwrap().success(), "{name} failed in a user namespace");
-}
 
 fn expect_busy(session: &mut Raw, owner: u64, awaited: &str) {
     session.expect(Answer::Busy { owner, reason: 6 }, awaited);

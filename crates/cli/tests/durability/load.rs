@@ -12,6 +12,8 @@ const HOT: u64 = 12;
 const OWN: u64 = 40;
 /// Requests without an answer at one time.
 const MOST_OPEN: usize = 40;
+/// Above so many, no more is asked that waits.
+const MOST_WAITING: usize = 16;
 /// Requests of one client in one run.
 const MOST_ASKED: usize = 1_500;
 /// Tokens that a client remembers.
@@ -66,17 +68,19 @@ impl Client {
     pub fn work(&mut self, visit: &Visit<'_>) -> Vec<Call> {
         let mut calls = Vec::new();
         let Some(mut recorder) = self.connect(visit) else { return calls };
+        // Some come in a storm, some take their time.
+        let pace = Duration::from_millis(self.rng.below(3));
         loop {
             let may_ask = recorder.asked() < MOST_ASKED && recorder.open() < MOST_OPEN;
             if may_ask {
                 for _ in 0..=self.rng.below(8) {
-                    let (key, request) = self.choose(visit.longest_s);
+                    let (key, request) = self.choose(visit.longest_s, recorder.open() < MOST_WAITING);
                     recorder.ask(&key, request);
                 }
                 // If the server is gone, its end is heard below.
                 recorder.send();
             }
-            let patience = Duration::from_millis(if may_ask { 2 } else { 100 });
+            let patience = if may_ask { pace } else { Duration::from_millis(100) };
             if !self.listen(&mut recorder, patience, visit.progress) {
                 calls.extend(recorder.finish());
                 return calls;
@@ -137,7 +141,7 @@ impl Client {
         }
     }
 
-    fn choose(&mut self, longest_s: u8) -> (String, Request) {
+    fn choose(&mut self, longest_s: u8, may_wait: bool) -> (String, Request) {
         match self.rng.below(20) {
             // Some releases are sent again later, and some tokens are never let go.
             0..=5 if !self.tickets.is_empty() => {
@@ -153,7 +157,7 @@ impl Client {
                 (key, Request::Extend { token, lease_s: self.lease_s(longest_s) })
             }
             10 => (self.key(), Request::Query),
-            11..=14 => {
+            11..=14 if may_wait => {
                 let wait_s = 1 + self.rng.below(4) as u8;
                 (hot(self.rng.below(HOT)), Request::Acquire { wait_s, lease_s: self.lease_s(longest_s) })
             }

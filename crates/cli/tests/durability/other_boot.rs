@@ -1,11 +1,14 @@
 //! The machine was started anew in between, or may have been. `--boot-id-file` stands for it.
 
+use crate::disk::with_disk;
 use crate::support::{
-    FREE, HELD, Place, RECOVERING, SECOND, expect_no_grant, extend, is_active, on_boot, serve,
+    FREE, HELD, Place, RECOVERING, SECOND, expect_no_grant, extend, is_active, log_of, on_boot, refused,
+    serve,
 };
 use lockstead_testkit::data_dir::Snapshot;
 use lockstead_testkit::journal::{Record, set_stamp};
-use lockstead_testkit::{Answer, Ends, Event, Server, boottime, frame};
+use lockstead_testkit::{Answer, Ends, Event, Server, boottime, frame, mounts};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 const WAIT: Duration = Duration::from_secs(15);
@@ -176,20 +179,33 @@ fn goes_on(server: &Server, key: &str, token: u64) {
     session.hold(1, 2, "free");
 }
 
-/// docs/guarantees.md: a boot that cannot be told from another is another one.
+/// docs/guarantees.md: a boot that the system does not tell is another one.
 #[test]
-fn a_boot_that_cannot_be_told_is_another_one() {
+fn a_boot_that_the_system_does_not_tell_is_another_one() {
+    with_disk("other_boot::a_boot_that_the_system_does_not_tell_is_another_one", |disk| {
+        // Hides the kernel's boot id from this test's servers.
+        mounts::mount_tmpfs(Path::new("/proc/sys/kernel/random"), 4096).unwrap();
+        let mut server = disk.serve();
+        let grant = server.connect().hold(60, 1, "k");
+        server.kill();
+        assert_eq!(log_of(&disk.data()).run().boot, "");
+        let server = disk.serve();
+        let mut session = server.connect();
+        assert_eq!(session.query("free").0, RECOVERING);
+        assert!(is_active(&mut session, "k", grant.token));
+    });
+}
+
+/// A file that was named for the boot id and cannot be read is a mistake of whoever named it.
+#[test]
+fn a_boot_id_file_that_is_not_there_is_refused() {
     let place = Place::new();
+    place.serve_on_boot("process", "first").start().connect().hold(60, 1, "k");
+    let before = Snapshot::of(&place.data());
     let missing = place.beside("missing");
-    let start = || place.serve("process").args(&["--boot-id-file", missing.to_str().unwrap()]).start();
-    let mut server = start();
-    let grant = server.connect().hold(60, 1, "k");
-    server.kill();
-    assert_eq!(place.log().run().boot, "");
-    let server = start();
-    let mut session = server.connect();
-    assert_eq!(session.query("free").0, RECOVERING);
-    assert!(is_active(&mut session, "k", grant.token));
+    let missing = missing.to_str().unwrap();
+    refused(place.serve("process").args(&["--boot-id-file", missing]), &[missing]);
+    assert!(before == Snapshot::of(&place.data()), "a refused start changed {before:?}");
 }
 
 /// docs/journal-format.md, *Reading*: a clock below an instant in the journal is that of another boot, whatever the boot

@@ -187,14 +187,15 @@ fn tokens_rise_though_the_wall_clock_is_set_back() {
         std::fs::create_dir(place.beside("clock")).unwrap();
         let clock = lockstead_testkit::wall_clock::WallClock::new(&place.beside("clock"));
         let mut last_token = 0;
-        for (days, is_clean) in [(0, false), (-1, true), (-400, false), (1, false), (0, true)] {
+        let runs = [(0, false), (-1, true), (-400, false), (1, false), (0, true)];
+        for (run, (days, is_clean)) in runs.into_iter().enumerate() {
             clock.set_offset_s(days * 86_400);
             let env = clock.env();
             let builder = env.iter().fold(place.serve(mode), |b, (name, value)| b.env(name, value));
             let mut server = builder.start();
             let mut session = server.connect();
             for owner in 0..5 {
-                let grant = session.hold(60, owner, format!("{days}/{owner}"));
+                let grant = session.hold(60, owner, format!("{run}/{owner}"));
                 assert!(grant.token > last_token, "{mode}: {} after {last_token}", grant.token);
                 assert!(grant.token < 1 << 53, "{mode}: {} is not exact in JSON", grant.token);
                 last_token = grant.token;

@@ -121,7 +121,10 @@ impl Recorder {
             }
             Answer::Pong { .. } | Answer::Welcome { .. } => (None, Said::Refused(0)),
         };
-        let index = index.unwrap_or_else(|| panic!("nobody asked for {answer:?}, or it came out of order"));
+        let index = index.unwrap_or_else(|| {
+            let awaited: Vec<&Call> = self.in_order.iter().take(3).map(|&index| &self.calls[index]).collect();
+            panic!("nobody asked for {answer:?}, or it came out of order; awaited: {awaited:?}")
+        });
         (index, said)
     }
 
