@@ -1,7 +1,7 @@
 //! Answers against what the journal kept of them, when the server was gone.
 
 use super::story::{ROUNDING, Story, stories};
-use super::{History, Run};
+use super::{Call, History, Run, Said};
 use crate::boottime::ms;
 use crate::journal::Tenure;
 use std::collections::HashMap;
@@ -12,9 +12,13 @@ use std::time::Duration;
 pub fn judge_durability(history: &History) -> Vec<String> {
     let mut faults = Vec::new();
     let stories = stories(history, &mut faults);
+    let known_since = known_since(history);
     for (index, run) in history.runs.iter().enumerate() {
         let tenures: HashMap<u64, &Tenure> =
             run.kept.tenures.iter().map(|tenure| (tenure.token, tenure)).collect();
+        for story in stories.values() {
+            judge_release(story, index, known_since[index], tenures.get(&story.token).copied(), &mut faults);
+        }
         for story in stories.values().filter(|story| story.grant.run <= index) {
             let tenure = tenures.get(&story.token).filter(|tenure| tenure.key == story.grant.key);
             judge_token(history, index, story, tenure.copied(), &mut faults);
@@ -55,6 +59,35 @@ fn judge_token(
     }
     if is_live && tenure.over_ms.is_some() {
         faults.push(format!("{tenure:?} was given up in run {index}, but {story:?}"));
+    }
+}
+
+/// For each run, when the last of those grants was asked for that were answered: the journal had everything that was
+/// decided before.
+fn known_since(history: &History) -> Vec<Duration> {
+    let mut since = vec![Duration::ZERO; history.runs.len()];
+    for call in history.calls.iter().filter(|call| call.granted().is_some()) {
+        since[call.run] = since[call.run].max(call.sent);
+    }
+    since
+}
+
+/// A release does not wait for the journal, but what is answered later does, and the journal keeps the order.
+fn judge_release(
+    story: &Story<'_>,
+    index: usize,
+    known_since: Duration,
+    tenure: Option<&Tenure>,
+    faults: &mut Vec<String>,
+) {
+    let is_known = |release: &&&Call| {
+        let before = release.reply.is_some_and(|reply| reply.at < known_since);
+        release.run == index && release.said() == Some(Said::Released) && before
+    };
+    if let Some(release) = story.releases.iter().find(is_known)
+        && tenure.is_some_and(|tenure| tenure.over_ms.is_none())
+    {
+        faults.push(format!("forgotten: {release:?}, but {tenure:?}"));
     }
 }
 

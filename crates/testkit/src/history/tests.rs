@@ -233,6 +233,19 @@ fn an_answer_that_the_journal_does_not_know_is_found() {
 }
 
 #[test]
+fn a_release_that_is_forgotten_although_a_later_grant_was_kept_is_found() {
+    let mut history = runs(1);
+    history.grant((1_000, 1_010), 1).call((1_100, 1_110), release(1), Said::Released);
+    history.tenure(0, tenure(1, 1_004, 6_005));
+    nothing(&judge_durability(&history));
+    history.grant((1_200, 1_210), 2).tenure(0, Tenure { key: "l".to_owned(), ..tenure(2, 1_204, 6_205) });
+    history.calls[2].key = "l".to_owned();
+    found(&judge_durability(&history), "forgotten");
+    history.runs[0].kept.tenures[0].over_ms = Some(1_105);
+    nothing(&judge_durability(&history));
+}
+
+#[test]
 fn a_start_that_goes_on_with_something_else_is_found() {
     let history = |restored: Option<Tenure>| {
         let mut history = runs(2);
