@@ -48,7 +48,7 @@ fn await_grants(session: &mut Raw, key: &str) -> u64 {
     unreachable!("there are more owners than time")
 }
 
-/// docs/protocol.md, *storage failing*: nothing is granted and no end moves; releases work; when there is room again,
+/// docs/protocol.md, *Request × key state*: nothing is granted and no end moves; releases work; when there is room again,
 /// grants go on, and nothing that was answered is lost.
 #[test]
 fn a_full_disk_grants_nothing_and_loses_nothing() {

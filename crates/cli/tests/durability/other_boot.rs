@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 const WAIT: Duration = Duration::from_secs(15);
 
-/// docs/protocol.md, *recovering*: grants may have been lost with the machine, so nothing is granted for as long as they
+/// docs/protocol.md, *Request × key state*: grants may have been lost with the machine, so nothing is granted for as long as they
 /// could last; what is known goes on.
 #[test]
 fn after_another_boot_mode_process_recovers_and_known_leases_go_on() {

@@ -130,7 +130,7 @@ fn a_release_frees_for_good_once_another_was_granted() {
     }
 }
 
-/// docs/guarantees.md, *Stopping*: leases survive a clean stop, which does not wait for them; the log ends with a stop
+/// docs/guarantees.md, *When the server stops or dies*: leases survive a clean stop, which does not wait for them; the log ends with a stop
 /// record.
 #[test]
 fn a_clean_stop_leaves_its_leases_and_a_stop_record() {

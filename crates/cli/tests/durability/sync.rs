@@ -139,7 +139,7 @@ fn a_longer_lease_waits_until_its_ceiling_is_on_the_disk() {
     }
 }
 
-/// docs/protocol.md, *storage failing*: a sync that failed is not taken for one that worked. What waited for it is not
+/// docs/protocol.md, *Request × key state*: a sync that failed is not taken for one that worked. What waited for it is not
 /// granted; when the disk works again, grants go on, and nothing that was answered is lost.
 #[test]
 fn a_sync_that_fails_grants_nothing() {
