@@ -1,6 +1,8 @@
 //! What can be typed: every command with its options. Each long option can also be set by an environment variable,
 //! `LOCKSTEAD_` and the option's name; the command line beats the environment.
 
+mod journal;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,12 +11,13 @@ use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use lockstead_client::Address;
 
+pub use self::journal::{DumpArgs, JournalArgs, JournalCommand, RepairArgs};
 use crate::values;
 
 const EXIT_HELP: &str = "\
 Exit status:
     0  done (query: the key is held, or its server is recovering)
-    1  not held (release, extend), free (query), no answer (ping)
+    1  not held (release, extend), free (query), no answer (ping), damaged (repair)
   120  run: the lock was lost before the command ended
   121  nobody knows whether it was done
   122  nothing was sent
@@ -54,6 +57,10 @@ pub enum Command {
     Query(QueryArgs),
     /// Says whether a server is there, and how far away
     Ping(PingArgs),
+    /// Says what is in a data directory, and mends it
+    Repair(RepairArgs),
+    /// Shows what a server has written to its data directory
+    Journal(JournalArgs),
 }
 
 /// How much is logged, and in which form. Logs go to stderr.
@@ -164,12 +171,24 @@ Once it serves, it prints one line `listening on ADDR` for each listener, and te
 SIGTERM or ctrl-C drains: nothing new is granted, and holders may still release and extend until \
 nothing is held or --drain-grace is over. A second signal stops at once.
 
+What held locks survive, by --durability:
+  none     nothing: the next start grants at once, or after --recovery-pause
+  process  the end of the server, also by a crash; if the machine crashes, the next start may first \
+grant nothing for the longest lease that was given
+  machine  the end of the server and of the machine; each grant waits for the disk
+
+The data directory is by default the first of $STATE_DIRECTORY, which systemd sets; \
+$XDG_STATE_HOME/lockstead; ~/.local/state/lockstead. With durability none, --data-dir and \
+--boot-id-file are ignored with a warning.
+
 Exit status: 0 after a drain, 125 for everything else.
 
 Examples:
   lockstead serve
+  lockstead serve --durability machine --data-dir /var/lib/lockstead --require-data
   lockstead serve --listen 127.0.0.1:0 --listen unix:/run/lockstead.sock
-  lockstead serve --listen 0.0.0.0:5625 --insecure --recovery-pause 30s")]
+  lockstead serve --listen 0.0.0.0:5625 --insecure
+  lockstead serve --durability none --recovery-pause 30s")]
 pub struct ServeArgs {
     /// Address to listen on, host:port or unix:/path; repeatable; port 0 picks one
     #[arg(
@@ -184,13 +203,30 @@ pub struct ServeArgs {
     /// Address of the admin interface; there is none yet, so only `off` is accepted
     #[arg(long, env = "LOCKSTEAD_ADMIN", value_name = "ADDR", default_value = "off")]
     pub admin: String,
-    /// What held locks survive; only `none` is there yet: they are forgotten when the server stops
-    #[arg(long, env = "LOCKSTEAD_DURABILITY", value_name = "MODE", default_value = "none")]
+    /// What held locks survive: none, process or machine; see below
+    #[arg(
+        long,
+        env = "LOCKSTEAD_DURABILITY",
+        value_name = "MODE",
+        default_value = "process",
+        hide_possible_values = true
+    )]
     pub durability: Durability,
-    /// Directory for what must survive; ignored with durability `none`
+    /// Directory of what must survive; made if it is not there [default: see below]
     #[arg(long, env = "LOCKSTEAD_DATA_DIR", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Grant nothing for this long after the start, so that locks of an earlier run can end
+    /// Do not start with an empty data directory, which has probably not been mounted
+    #[arg(
+        long,
+        env = "LOCKSTEAD_REQUIRE_DATA",
+        action = ArgAction::SetTrue,
+        value_parser = BoolishValueParser::new()
+    )]
+    pub require_data: bool,
+    /// File that names the boot in the kernel's place; it must not outlive the boot
+    #[arg(long, env = "LOCKSTEAD_BOOT_ID_FILE", value_name = "FILE")]
+    pub boot_id_file: Option<PathBuf>,
+    /// Grant nothing for this long after the start; with durability none only
     #[arg(long, env = "LOCKSTEAD_RECOVERY_PAUSE", value_name = "DURATION", value_parser = values::duration)]
     pub recovery_pause: Option<Duration>,
     /// Longest lease that is granted, 1s to 255s [default: 255s]
@@ -211,15 +247,9 @@ pub struct ServeArgs {
     /// Most sessions [default: 65536, or half the limit of open files if that is less]
     #[arg(long, env = "LOCKSTEAD_MAX_SESSIONS", value_name = "N", value_parser = values::count(1))]
     pub max_sessions: Option<u32>,
-    /// How long a stop waits for holders to release
-    #[arg(
-        long,
-        env = "LOCKSTEAD_DRAIN_GRACE",
-        value_name = "DURATION",
-        default_value = "5s",
-        value_parser = values::duration
-    )]
-    pub drain_grace: Duration,
+    /// How long a stop waits for holders to release [default: 0s; with durability none 5s]
+    #[arg(long, env = "LOCKSTEAD_DRAIN_GRACE", value_name = "DURATION", value_parser = values::duration)]
+    pub drain_grace: Option<Duration>,
     /// Allow listening beyond this machine without encryption
     #[arg(long, env = "LOCKSTEAD_INSECURE", action = ArgAction::SetTrue, value_parser = BoolishValueParser::new())]
     pub insecure: bool,
@@ -401,11 +431,25 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    /// Each command that does something, with its whole name.
+    fn commands() -> Vec<(String, clap::Command)> {
+        let mut done = Vec::new();
+        let mut open = vec![("lockstead".to_owned(), Cli::command())];
+        while let Some((name, command)) = open.pop() {
+            open.extend(
+                command.get_subcommands().map(|sub| (format!("{name} {}", sub.get_name()), sub.clone())),
+            );
+            if !command.has_subcommands() {
+                done.push((name, command));
+            }
+        }
+        done
+    }
+
     #[test]
     fn every_long_option_has_its_environment_variable() {
-        let program = Cli::command();
         let mut seen = 0;
-        for command in program.get_subcommands() {
+        for (_, command) in commands() {
             for option in command.get_arguments() {
                 let Some(long) = option.get_long() else { continue };
                 let variable = format!("LOCKSTEAD_{}", long.to_uppercase().replace('-', "_"));
@@ -418,11 +462,12 @@ mod tests {
 
     #[test]
     fn the_help_of_every_command_has_an_example() {
-        for command in Cli::command().get_subcommands_mut() {
-            let name = command.get_name().to_owned();
+        let commands = commands();
+        assert!(commands.iter().any(|(name, _)| name == "lockstead journal dump"));
+        for (name, mut command) in commands {
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{name}");
-            assert!(help.contains(&format!("  lockstead {name}")), "{name}");
+            assert!(help.contains(&format!("\n  {name}")), "{name}");
         }
     }
 }

@@ -5,16 +5,20 @@
 //! statuses of [`exit`].
 
 mod acquire;
+mod advice;
 mod args;
 mod connect;
+mod data_dir;
 mod exit;
 mod extend;
 mod failed;
+mod journal;
 mod logs;
 mod output;
 mod ping;
 mod query;
 mod release;
+mod repair;
 mod run;
 mod serve;
 mod values;
@@ -24,7 +28,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use clap::error::ErrorKind;
 
-use args::{Cli, Command};
+use args::{Cli, Command, JournalCommand};
 use exit::Status;
 
 fn main() -> ExitCode {
@@ -55,5 +59,9 @@ fn dispatch(command: Command) -> anyhow::Result<Status> {
         Command::Extend(args) => extend::extend(&args),
         Command::Query(args) => query::query(&args),
         Command::Ping(args) => ping::ping(&args),
+        Command::Repair(args) => repair::repair(&args),
+        Command::Journal(args) => match args.command {
+            JournalCommand::Dump(args) => journal::dump(&args),
+        },
     }
 }

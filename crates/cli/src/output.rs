@@ -22,9 +22,7 @@ impl Output {
 
     /// Prints one result, whole: when this returns well, the reader's end of the pipe has it.
     pub fn result(self, text: &str, json: &Value) -> anyhow::Result<()> {
-        let line = if self.json { format!("{json}\n") } else { format!("{text}\n") };
-        let mut stdout = io::stdout().lock();
-        stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush()).context("cannot write the result")
+        if self.json { print(&json.to_string()) } else { print(text) }
     }
 
     /// Prints why there is no result: as an object that programs read, or as a sentence on stderr, so that stdout
@@ -37,6 +35,13 @@ impl Output {
         }
         Ok(failed.status)
     }
+}
+
+/// Prints a text and a line break to stdout.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    let written = writeln!(stdout, "{text}").and_then(|()| stdout.flush());
+    written.context("cannot write the result")
 }
 
 /// Says on stderr what is wrong. A stderr that nobody reads is not worth dying for.

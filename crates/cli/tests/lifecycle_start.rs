@@ -103,13 +103,6 @@ fn a_socket_left_by_a_crash_is_replaced() {
 
 #[test]
 fn what_cannot_be_promised_yet_is_refused_with_the_reason() {
-    for mode in ["process", "machine"] {
-        let builder = Builder::bare(PROGRAM).listen("127.0.0.1:0").args(&["--durability", mode]);
-        let (status, stdout, stderr) = builder.refused();
-        assert!(!status.success() && !stdout.contains("listening on"), "{stdout}");
-        assert!(stderr.contains("none"), "the message does not say what can be had: {stderr}");
-        assert!(stderr.contains(mode) || stderr.contains("journal"), "the message gives no reason: {stderr}");
-    }
     refused(Builder::bare(PROGRAM).listen("127.0.0.1:0").args(&["--admin", "127.0.0.1:0"]), &["admin"]);
     refused(Builder::new(PROGRAM).listen("0.0.0.0:0"), &["insecure"]);
     refused(Builder::new(PROGRAM).listen("[::]:0"), &["insecure"]);

@@ -347,8 +347,10 @@ fn help_and_version_are_no_errors() {
     let expected = concat!("lockstead ", env!("CARGO_PKG_VERSION"), "\n");
     assert_eq!((version.code, version.stdout.as_str()), (Some(0), expected));
     assert_eq!(outcome(lockstead(&["--help"])).code, Some(0));
-    for command in ["serve", "run", "acquire", "release", "extend", "query", "ping"] {
-        let help = outcome(lockstead(&[command, "--help"]));
+    for command in ["serve", "run", "acquire", "release", "extend", "query", "ping", "repair", "journal dump"]
+    {
+        let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        let help = outcome(lockstead(&words));
         assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""));
         assert!(help.stdout.contains(&format!("\n  lockstead {command}")), "an example of {command}");
         assert!(!help.stdout.contains('\x1b'), "colours are for terminals");

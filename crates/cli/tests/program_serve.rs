@@ -17,7 +17,7 @@ use serde_json::Value;
 
 #[test]
 fn it_says_where_it_listens_and_nothing_else() {
-    let builder = Builder::bare(PROGRAM).listen("127.0.0.1:0");
+    let builder = Builder::bare(PROGRAM).listen("127.0.0.1:0").args(&["--durability", "none"]);
     let unix = format!("unix:{}", builder.dir().join("socket").display());
     let mut server = builder.listen(&unix).start();
     let [tcp, second] = server.stdout() else { panic!("two lines: {:?}", server.stdout()) };
@@ -35,14 +35,71 @@ fn it_says_where_it_listens_and_nothing_else() {
 }
 
 #[test]
-fn a_data_directory_is_ignored_with_a_warning() {
+fn without_a_journal_paths_of_one_are_ignored_with_a_warning() {
     let dir = tempfile::tempdir().unwrap();
     let data = dir.path().join("data");
-    let server =
-        Builder::new(PROGRAM).listen("127.0.0.1:0").args(&["--data-dir", data.to_str().unwrap()]).start();
+    for option in ["--data-dir", "--boot-id-file"] {
+        let args = [option, data.to_str().unwrap()];
+        let server = Builder::new(PROGRAM).listen("127.0.0.1:0").args(&args).start();
+        let log = server.stderr();
+        let warning = log.lines().find(|line| line.contains("WARN")).unwrap_or_else(|| panic!("{log}"));
+        assert!(warning.contains("is ignored") && warning.contains(option), "{warning}");
+        assert!(!data.exists());
+    }
+}
+
+/// Where a server with this environment keeps its data, as it says itself.
+fn data_dir_said(builder: Builder) -> String {
+    let server = builder.listen("127.0.0.1:0").env("LOCKSTEAD_LOG_FORMAT", "json").start();
     let log = server.stderr();
-    assert!(log.contains("WARN") && log.contains("the data directory is ignored"), "{log}");
-    assert!(!data.exists());
+    let first: Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
+    assert!(first["message"].as_str().unwrap().starts_with("lockstead starts; "), "{first}");
+    assert_eq!(first["durability"], "process", "the default");
+    first["data_dir"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_data_directory_is_systemds_or_the_users() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let bare = || {
+        let builder = Builder::bare(PROGRAM).env("XDG_STATE_HOME", path("state"));
+        builder.env("HOME", path("home"))
+    };
+    let systemd = format!("{}:{}", path("first"), path("second"));
+    let in_unit = || bare().env("STATE_DIRECTORY", &systemd);
+    assert_eq!(data_dir_said(in_unit().args(&["--data-dir", &path("given")])), path("given"));
+    assert_eq!(data_dir_said(in_unit().env("LOCKSTEAD_DATA_DIR", path("set"))), path("set"));
+    assert_eq!(data_dir_said(in_unit()), path("first"));
+    assert_eq!(data_dir_said(bare()), path("state/lockstead"));
+    assert_eq!(data_dir_said(bare().env("XDG_STATE_HOME", "")), path("home/.local/state/lockstead"));
+    let nowhere = bare().env("XDG_STATE_HOME", "relative").env("HOME", "");
+    let (status, stdout, stderr) = nowhere.listen("127.0.0.1:0").refused();
+    assert_eq!((status.code(), stdout.as_str()), (Some(125), ""));
+    assert_eq!(
+        stderr,
+        "lockstead: there is no default for the data directory, as none of STATE_DIRECTORY, XDG_STATE_HOME and HOME \
+         is set to an absolute path: say --data-dir DIR, or serve with --durability none\n"
+    );
+}
+
+#[test]
+fn the_first_line_says_what_survives() {
+    for (mode, promise) in [
+        ("none", "held locks are forgotten when the server stops, and its next start grants at once"),
+        (
+            "process",
+            "held locks survive the end of the server; after a crash of the machine its next start may",
+        ),
+        ("machine", "held locks survive the end of the server and of the machine"),
+    ] {
+        // Not where temporary files are, which may be in memory.
+        let disk = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let builder = Builder::bare(PROGRAM).env("XDG_STATE_HOME", disk.path());
+        let log = builder.listen("127.0.0.1:0").args(&["--durability", mode]).start().stderr();
+        let expected = format!("lockstead starts; durability is {mode}: {promise}");
+        assert!(log.lines().next().unwrap().contains(&expected), "{log}");
+    }
 }
 
 #[test]
@@ -51,6 +108,7 @@ fn options_may_come_from_the_environment() {
     let unix = format!("unix:{}", builder.dir().join("socket").display());
     let server = builder
         .env("LOCKSTEAD_LISTEN", format!("127.0.0.1:0,{unix}"))
+        .env("LOCKSTEAD_DURABILITY", "none")
         .env("LOCKSTEAD_LOG_FORMAT", "json")
         .env("LOCKSTEAD_MAX_LEASE", "7s")
         .expect_listeners(2)
@@ -69,9 +127,7 @@ fn options_may_come_from_the_environment() {
 #[test]
 fn what_is_not_there_yet_or_not_safe_is_refused_with_the_reason() {
     for (args, reasons) in [
-        (&["--durability", "process"][..], &["journal", "not built yet"][..]),
-        (&["--durability", "machine"], &["journal", "not built yet"]),
-        (&["--admin", "127.0.0.1:5626"], &["admin", "not built yet"]),
+        (&["--admin", "127.0.0.1:5626"][..], &["admin", "not built yet"][..]),
         (&["--listen", "0.0.0.0:0"], &["--insecure"]),
         (&["--listen", "[::]:0"], &["--insecure"]),
         (&["--listen", "127.0.0.1:0", "--listen", "192.0.2.1:0"], &["192.0.2.1:0", "--insecure"]),
@@ -83,6 +139,9 @@ fn what_is_not_there_yet_or_not_safe_is_refused_with_the_reason() {
         (&["--max-keys", "-1"], &["-1"]),
         (&["--config", "lockstead.toml"], &["--config"]),
         (&["--drain-grace", "soon"], &["write it like 10s"]),
+        (&["--durability", "disk"], &["none", "process", "machine"]),
+        (&["--recovery-pause", "30s"], &["--durability none", "by itself", "lockstead repair --restored"]),
+        (&["--durability", "none", "--require-data"], &["contradiction", "--durability none"]),
     ] {
         let (status, stdout, stderr) = Builder::bare(PROGRAM).args(args).refused();
         assert_eq!((status.code(), stdout.as_str()), (Some(125), ""), "{args:?}: {stderr}");
@@ -121,7 +180,8 @@ fn it_serves_on_when_nobody_reads_what_it_says() {
     let (out_reader, out_writer) = std::io::pipe().unwrap();
     let (err_reader, err_writer) = std::io::pipe().unwrap();
     drop((out_reader, err_reader));
-    let mut command = lockstead(&["serve", "--listen", &listen, "--log-level", "trace"]);
+    let mut command =
+        lockstead(&["serve", "--durability", "none", "--listen", &listen, "--log-level", "trace"]);
     command.env("NOTIFY_SOCKET", &notify).stdin(Stdio::null()).stdout(out_writer).stderr(err_writer);
     let mut child = command.spawn().unwrap();
     let id = Pid::from_child(&child);
@@ -143,7 +203,8 @@ fn it_serves_on_when_nobody_reads_what_it_says() {
 
 #[test]
 fn a_second_signal_stops_at_once() {
-    let mut server = Program::start(lockstead(&["serve", "--listen", "127.0.0.1:0", "--drain-grace", "10m"]));
+    let args = ["serve", "--durability", "none", "--listen", "127.0.0.1:0", "--drain-grace", "10m"];
+    let mut server = Program::start(lockstead(&args));
     let address = server.line().strip_prefix("listening on ").map(lockstead_testkit::Address::parse).unwrap();
     let mut raw = Raw::connect(&address);
     raw.hold(60, 1 << 63, "k");
@@ -158,12 +219,13 @@ fn a_second_signal_stops_at_once() {
 
 #[test]
 fn colours_are_for_terminals() {
-    let mut terminal = program_support::Terminal::start(lockstead(&["serve", "--listen", "127.0.0.1:0"]));
+    let args = ["serve", "--durability", "none", "--listen", "127.0.0.1:0"];
+    let mut terminal = program_support::Terminal::start(lockstead(&args));
     let log = terminal.sees("listening on 127.0.0.1:");
     assert!(log.contains('\x1b'), "{log:?}");
     terminal.types("\x03");
     assert_eq!(terminal.end(), Some(0), "ctrl-C drains");
-    let mut in_a_pipe = lockstead(&["serve", "--listen", "127.0.0.1:0"]);
+    let mut in_a_pipe = lockstead(&args);
     in_a_pipe.stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = in_a_pipe.spawn().unwrap();
     let mut log = BufReader::new(child.stderr.take().unwrap());

@@ -2,7 +2,7 @@
 //! same requests on a bare socket, 32 in flight, in turns in one run.
 //!
 //! ```sh
-//! lockstead serve &
+//! lockstead serve --durability none &
 //! cargo run --release -p lockstead-client --example cpu -- 127.0.0.1:5625
 //! ```
 

@@ -5,13 +5,16 @@ use std::io::{self, Write};
 use serde_json::{Map, Value, json};
 
 use crate::record::{Cause, Record, RepairCause, Run};
-use crate::replay::Directory;
+use crate::replay::{Directory, read_if_there};
 use crate::segment::{Bad, Name, Segment, Unreadable};
 use crate::storage::Storage;
 
 /// Why a journal could not be dumped to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
+    /// The reader's: nothing to dump.
+    #[error("there is no journal in the data directory")]
+    NoData,
     /// The disk's.
     #[error("cannot read the journal: {0}")]
     Read(io::Error),
@@ -24,11 +27,15 @@ pub enum DumpError {
 /// lock and changes nothing.
 ///
 /// # Errors
-/// If a segment cannot be read, or `out` takes no more.
+/// If there is no journal, a segment cannot be read, or `out` takes no more.
 pub fn dump(storage: &dyn Storage, out: &mut dyn Write) -> Result<(), DumpError> {
-    for number in Directory::list(storage).map_err(DumpError::Read)?.segments {
+    let directory = Directory::list(storage).map_err(DumpError::Read)?;
+    if directory.segments.is_empty() {
+        return Err(DumpError::NoData);
+    }
+    for number in directory.segments {
         let file = Name::Journal(number).to_string();
-        let bytes = storage.read(&file).map_err(DumpError::Read)?;
+        let Some(bytes) = read_if_there(storage, &file).map_err(DumpError::Read)? else { continue };
         match Segment::read(number, bytes) {
             Ok(segment) => dump_segment(&file, &segment, out)?,
             Err(Unreadable::Newer(version)) => {

@@ -82,6 +82,21 @@ impl Storage for FileStorage {
         }
     }
 
+    fn is_taken(&self) -> io::Result<bool> {
+        let file = match File::open(self.file(LOCK)) {
+            Ok(file) => file,
+            // Whoever takes the directory makes the file.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        // A shared lock, so that two who look do not see each other; given back at once, with the file.
+        match file.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
     fn is_volatile(&self) -> io::Result<bool> {
         let stat = rustix::fs::statfs(&self.path)?;
         Ok([TMPFS, RAMFS].contains(&stat.f_type))

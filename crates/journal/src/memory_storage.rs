@@ -337,6 +337,10 @@ impl Storage for MemoryStorage {
         Ok(!was_locked)
     }
 
+    fn is_taken(&self) -> io::Result<bool> {
+        Ok(self.inner().is_locked)
+    }
+
     fn is_volatile(&self) -> io::Result<bool> {
         Ok(self.inner().is_volatile)
     }

@@ -281,6 +281,12 @@ impl From<&Tail> for Warning {
     }
 }
 
+/// What the operator should know of a log.
+pub(crate) fn warnings_of(replay: &Replay) -> Vec<Warning> {
+    let tail = replay.tail.as_ref().map(Warning::from);
+    tail.into_iter().chain(replay.is_marked.then_some(Warning::Repaired)).collect()
+}
+
 /// Opens a journal; see [`Journal::open`].
 pub(crate) fn open(
     storage: Arc<dyn Storage>,
@@ -295,10 +301,7 @@ pub(crate) fn open(
         return Err(OpenError::NoData);
     }
     let mut replay = log.as_ref().map(|log| log.replay(options.boot.as_ref(), options.now_ms)).transpose()?;
-    if let Some(replay) = &replay {
-        warnings.extend(replay.tail.as_ref().map(Warning::from));
-        warnings.extend(replay.is_marked.then_some(Warning::Repaired));
-    }
+    warnings.extend(replay.iter().flat_map(warnings_of));
     let old = log.as_ref().map(|log| old_segments(&directory, log)).unwrap_or_default();
     drop(log);
     let plan = match &mut replay {

@@ -4,11 +4,13 @@ use std::fmt;
 use std::io;
 
 use crate::batch::NotGood;
+use crate::boot::BootIdentity;
 use crate::checkpoint::Alone;
 use crate::job::unlink_all;
+use crate::open::{Warning, warnings_of};
 use crate::record::{Cause, End, Kind, LeaseRecord, Record, RepairCause, Run};
-use crate::replay::{Corrupt, Directory, Log, ReadError, Replay};
-use crate::segment::{Name, Segment, Unreadable};
+use crate::replay::{Corrupt, Directory, Log, ReadError, Replay, read_if_there};
+use crate::segment::{HEAD, Name, Segment, Unreadable};
 use crate::storage::Storage;
 
 /// Why a repair could not be made. The directory that was looked at has not been changed.
@@ -78,21 +80,31 @@ fn storage_error(what: &str) -> impl FnOnce(io::Error) -> RepairError + use<> {
     move |source| RepairError::Storage { what, source }
 }
 
-/// What is in a directory, for people: one line a segment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What is in a directory, and what a start would say to it.
+#[derive(Debug)]
 pub struct Report {
+    /// A server uses the directory. What it writes at this very moment may look like a write that never ended.
+    pub is_taken: bool,
     /// One sentence for each segment, oldest first.
     pub segments: Vec<String>,
-    /// Where the log can be cut so that only good batches are left, if there is anything bad in it.
+    /// What a start would warn of, or why it would refuse.
+    pub start: Result<Vec<Warning>, RepairError>,
+    /// Where to cut so that only good batches are left, if a start would refuse because of bad ones.
     pub cut: Option<Cut>,
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_taken {
+            writeln!(f, "a server uses this directory; what it is just writing may look unfinished")?;
+        }
         self.segments.iter().try_for_each(|line| writeln!(f, "{line}"))?;
-        match &self.cut {
-            Some(Cut { file, offset }) => writeln!(f, "the first bad place: {file}:{offset}"),
-            None => writeln!(f, "nothing is damaged"),
+        match &self.start {
+            Ok(warnings) if warnings.is_empty() => writeln!(f, "nothing is damaged"),
+            Ok(warnings) => warnings
+                .iter()
+                .try_for_each(|warning| writeln!(f, "a start goes on with a warning: {warning}")),
+            Err(error) => writeln!(f, "a start refuses: {error}"),
         }
     }
 }
@@ -106,6 +118,12 @@ pub struct Cut {
     pub offset: u64,
 }
 
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.offset)
+    }
+}
+
 impl std::str::FromStr for Cut {
     type Err = &'static str;
 
@@ -117,27 +135,56 @@ impl std::str::FromStr for Cut {
     }
 }
 
-/// Looks at a directory and changes nothing.
+/// Looks at a directory and changes nothing. What a start would say is judged for a start on this boot at `now_ms`,
+/// see [`OpenOptions`](crate::OpenOptions).
 ///
 /// # Errors
-/// If it cannot be read.
-pub fn report(storage: &dyn Storage) -> Result<Report, RepairError> {
+/// If it cannot be read, or there is no journal.
+pub fn report(
+    storage: &dyn Storage,
+    boot: Option<&BootIdentity>,
+    now_ms: u64,
+) -> Result<Report, RepairError> {
+    let is_taken = storage.is_taken().map_err(storage_error("look at the lock file"))?;
     let directory = Directory::list(storage).map_err(storage_error("list the data directory"))?;
-    let mut report = Report { segments: Vec::new(), cut: None };
+    let (mut lines, mut segments) = (Vec::new(), Vec::new());
     for number in directory.segments {
         let file = Name::Journal(number).to_string();
-        let bytes = storage.read(&file).map_err(storage_error(&format!("read {file}")))?;
-        let length = bytes.len();
-        let (line, bad) = match Segment::read(number, bytes) {
-            Ok(segment) => (describe(&segment), segment.bad.map(|bad| bad.offset)),
-            Err(Unreadable::Newer(version)) => (format!("written in format version {version}"), None),
-            Err(Unreadable::NoRun(offset)) => ("no readable run record".to_owned(), Some(offset)),
+        let Some(bytes) = read_if_there(storage, &file).map_err(storage_error(&format!("read {file}")))?
+        else {
+            continue;
         };
-        report.segments.push(format!("{file}: {length} bytes, {line}"));
-        let cut = bad.map(|offset| Cut { file, offset: offset as u64 });
-        report.cut = report.cut.or(cut);
+        let length = bytes.len();
+        let segment = Segment::read(number, bytes);
+        let line = match &segment {
+            Ok(segment) => describe(segment),
+            Err(Unreadable::Newer(version)) => format!("written in format version {version}"),
+            Err(Unreadable::NoRun(_)) => "no readable run record".to_owned(),
+        };
+        lines.push((number, format!("{file}: {length} bytes, {line}")));
+        segments.push(segment.map_err(|unreadable| ReadError::of_segment(file, unreadable)));
     }
-    Ok(report)
+    let mut cut = None;
+    let start = match Log::collect(segments.into_iter().rev()) {
+        Ok(None) => return Err(RepairError::NoData),
+        Ok(Some(log)) => {
+            let first = log.segments[0].number;
+            let void = lines.iter_mut().filter(|(number, _)| *number < first);
+            void.for_each(|(_, line)| line.push_str("; void: never read again"));
+            log.replay(boot, now_ms).map(|replay| warnings_of(&replay)).map_err(|corrupt| {
+                cut = Some(Cut { file: corrupt.file.clone(), offset: corrupt.offset });
+                corrupt.into()
+            })
+        }
+        Err(error) => {
+            if let ReadError::Corrupt(Corrupt { file, .. }) = &error {
+                cut = Some(Cut { file: file.clone(), offset: 0 });
+            }
+            Err(error.into())
+        }
+    };
+    let segments = lines.into_iter().map(|(_, line)| line).collect();
+    Ok(Report { is_taken, segments, start, cut })
 }
 
 fn describe(segment: &Segment) -> String {
@@ -157,14 +204,16 @@ fn describe(segment: &Segment) -> String {
 }
 
 /// Writes what the log of `from` comes to before the cut into the empty directory `to`, and marks that: the next start
-/// recovers for 255 s. `random` are sixteen bytes drawn for this call.
+/// recovers for 255 s. `random` are sixteen bytes drawn for this call. Nothing is changed in `from`.
 ///
 /// # Errors
 /// If there is no log before the cut, or one of the directories cannot be used.
 pub fn cut(from: &dyn Storage, to: &dyn Storage, cut: &Cut, random: &[u8; 16]) -> Result<(), RepairError> {
     let no_such_file = || RepairError::NoSuchFile { file: cut.file.clone() };
     let Some(Name::Journal(number)) = Name::parse(&cut.file) else { return Err(no_such_file()) };
-    take(from)?;
+    if from.is_taken().map_err(storage_error("look at the lock file"))? {
+        return Err(RepairError::InUse);
+    }
     take(to)?;
     let list = |storage: &dyn Storage| Directory::list(storage).map_err(storage_error("list a directory"));
     if !list(to)?.segments.is_empty() {
@@ -174,7 +223,8 @@ pub fn cut(from: &dyn Storage, to: &dyn Storage, cut: &Cut, random: &[u8; 16]) -
     if !directory.segments.contains(&number) {
         return Err(no_such_file());
     }
-    directory.segments.retain(|&segment| segment < number || (segment == number && cut.offset > 0));
+    // Of a segment that is cut in its head nothing is left.
+    directory.segments.retain(|&segment| segment < number || (segment == number && cut.offset > HEAD as u64));
     let mut log = Log::read(from, &directory)?.ok_or(RepairError::NoData)?;
     if let Some(last) = log.segments.last_mut().filter(|last| last.number == number) {
         last.cut(cut.offset);

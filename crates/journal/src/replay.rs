@@ -47,6 +47,26 @@ pub(crate) enum ReadError {
     Corrupt(Corrupt),
 }
 
+impl ReadError {
+    pub(crate) fn of_segment(file: String, unreadable: Unreadable) -> Self {
+        match unreadable {
+            Unreadable::Newer(version) => Self::Newer { file, version },
+            Unreadable::NoRun(offset) => {
+                let what = "there is no readable run record";
+                Self::Corrupt(Corrupt { file, offset: offset as u64, what })
+            }
+        }
+    }
+}
+
+/// The bytes of a segment, for those who look at a directory that may be a server's: none if it has just deleted it.
+pub(crate) fn read_if_there(storage: &dyn Storage, file: &str) -> io::Result<Option<Vec<u8>>> {
+    match storage.read(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
+}
+
 /// Damage that no crash explains.
 #[derive(Debug)]
 pub(crate) struct Corrupt {
@@ -105,28 +125,34 @@ pub(crate) struct Replay {
 impl Log {
     /// Reads from the newest segment down to the one that begins the log. None if there is no segment.
     pub(crate) fn read(storage: &dyn Storage, directory: &Directory) -> Result<Option<Self>, ReadError> {
-        let mut segments: Vec<Segment> = Vec::new();
-        for &number in directory.segments.iter().rev() {
+        Self::collect(directory.segments.iter().rev().map(|&number| {
             let file = Name::Journal(number).to_string();
             let bytes = match storage.read(&file) {
                 Ok(bytes) => bytes,
                 Err(source) => return Err(ReadError::Storage { file, source }),
             };
-            let segment = Segment::read(number, bytes).map_err(|unreadable| match unreadable {
-                Unreadable::Newer(version) => ReadError::Newer { file: file.clone(), version },
-                Unreadable::NoRun(offset) => {
-                    let what = "there is no readable run record";
-                    ReadError::Corrupt(Corrupt { file: file.clone(), offset: offset as u64, what })
-                }
-            })?;
+            let segment = Segment::read(number, bytes)
+                .map_err(|unreadable| ReadError::of_segment(file.clone(), unreadable))?;
             tracing::info!(
                 file,
                 bytes = segment.bytes.len(),
                 batches = segment.batches.len(),
                 "journal read"
             );
+            Ok(segment)
+        }))
+    }
+
+    /// Takes segments, newest first, down to the one that begins the log.
+    pub(crate) fn collect(
+        newest_first: impl Iterator<Item = Result<Segment, ReadError>>,
+    ) -> Result<Option<Self>, ReadError> {
+        let mut segments = Vec::new();
+        for segment in newest_first {
+            let segment = segment?;
+            let begins_log = segment.is_complete || segment.run.kind == Kind::Alone;
             segments.push(segment);
-            if segments.last().is_some_and(|base| base.is_complete || base.run.kind == Kind::Alone) {
+            if begins_log {
                 break;
             }
         }

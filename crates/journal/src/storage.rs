@@ -12,6 +12,12 @@ pub trait Storage: Send + Sync {
     /// If the system refuses for any other reason.
     fn lock(&self) -> io::Result<bool>;
 
+    /// Whether a process has taken the directory. Changes nothing in it and keeps nobody out.
+    ///
+    /// # Errors
+    /// If the system does not tell.
+    fn is_taken(&self) -> io::Result<bool>;
+
     /// Whether the directory is lost with the machine's memory.
     ///
     /// # Errors

@@ -7,6 +7,11 @@ use std::sync::mpsc::{self, Receiver};
 
 use lockstead_journal::*;
 
+/// A directory that is surely not in memory, as those for temporary files may be.
+fn on_disk() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary directory can be made")
+}
+
 fn options(mode: Mode, now_ms: u64) -> OpenOptions {
     let boot = BootIdentity::new("this boot");
     OpenOptions { boot, ..OpenOptions::new(mode, now_ms, 1_000, [7; 16]) }
@@ -39,7 +44,7 @@ fn keys(opened: &Opened) -> Vec<(&str, u64, u64)> {
 #[test]
 fn leases_survive_the_process_in_both_modes() {
     for mode in [Mode::Process, Mode::Machine] {
-        let parent = tempfile::tempdir().unwrap();
+        let parent = on_disk();
         let dir = parent.path().join("state/lockstead");
         let (mut opened, woken) = open(&dir, &options(mode, 1_000)).unwrap();
         assert!(opened.is_new && opened.leases.is_empty() && opened.recovery_ends_ms.is_none());
@@ -70,7 +75,7 @@ fn leases_survive_the_process_in_both_modes() {
 
 #[test]
 fn a_second_server_is_refused_until_the_first_is_gone() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = on_disk();
     let (first, _woken) = open(dir.path(), &options(Mode::Process, 1)).unwrap();
     assert!(matches!(open(dir.path(), &options(Mode::Process, 1)), Err(OpenError::InUse)));
     first.journal.stop().unwrap();
@@ -79,8 +84,33 @@ fn a_second_server_is_refused_until_the_first_is_gone() {
 }
 
 #[test]
+fn who_only_looks_leaves_the_directory_as_it_is_and_keeps_nobody_out() {
+    let dir = on_disk();
+    let (first, _woken) = open(dir.path(), &options(Mode::Process, 1)).unwrap();
+    let storage = FileStorage::open_existing(dir.path()).unwrap();
+    assert!(storage.is_taken().unwrap());
+    first.journal.stop().unwrap();
+    assert!(!storage.is_taken().unwrap());
+    std::fs::remove_file(dir.path().join("lock")).unwrap();
+
+    let boot = BootIdentity::new("this boot");
+    let good = report(&storage, boot.as_ref(), 1).unwrap();
+    assert!(!good.is_taken && good.start.is_ok_and(|warnings| warnings.is_empty()));
+    dump(&storage, &mut Vec::new()).unwrap();
+    let parent = on_disk();
+    let to = FileStorage::open(&parent.path().join("new")).unwrap();
+    let place = Cut { file: "0000000000000001.journal".to_owned(), offset: 500 };
+    cut(&storage, &to, &place, &[1; 16]).unwrap();
+    let names: Vec<_> =
+        std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(names, ["0000000000000001.journal"]);
+    drop(open(dir.path(), &options(Mode::Process, 1)).unwrap());
+    assert!(to.is_taken().unwrap());
+}
+
+#[test]
 fn an_empty_directory_can_be_made_an_error() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = on_disk();
     let strict = OpenOptions { require_data: true, ..options(Mode::Machine, 1) };
     assert!(matches!(open(dir.path(), &strict), Err(OpenError::NoData)));
     drop(open(dir.path(), &options(Mode::Machine, 1)).unwrap());
@@ -112,7 +142,7 @@ fn file_systems_in_memory_are_told_from_others() {
 #[test]
 fn checkpoints_are_made_while_serving_and_old_segments_go() {
     for mode in [Mode::Process, Mode::Machine] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = on_disk();
         let small = OpenOptions { checkpoint_bytes: 4_000, ..options(mode, 1_000) };
         let (mut opened, woken) = open(dir.path(), &small).unwrap();
         let journal = &mut opened.journal;

@@ -617,6 +617,31 @@ fn a_grant_waits_for_the_journal_and_is_unsent_until_then() {
 }
 
 #[test]
+fn nothing_overtakes_a_release_that_waits_behind_an_extend() {
+    let mut bench = Bench::new();
+    bench.turn(&bytes(&[acquire(1, "k"), acquire(2, "l")]));
+    bench.position = Position(1);
+    bench.turn(&bytes(&[extend(1, "k")]));
+    // A grant stands between the two, so that the release still waits when the extend no longer does.
+    bench.position = Position(2);
+    bench.turn(&bytes(&[acquire(3, "m")]));
+    bench.position = Position(3);
+    bench.turn(&bytes(&[release(1, "k")]));
+    assert_eq!(names(&bench.written()), ["A 1", "A 2"]);
+    bench.session.reached(Position(1));
+    bench.turn(&bytes(&[release(2, "l"), release(2, "l")]));
+    assert_eq!(names(&bench.written()), ["E 1"]);
+    bench.session.reached(Position(2));
+    assert_eq!(
+        names(&bench.written()),
+        ["A 3", "R 1", "R 2", "N 2"],
+        "a release waits for no record of its own"
+    );
+    bench.turn(&bytes(&[release(3, "m")]));
+    assert_eq!(names(&bench.written()), ["R 3"], "nothing waits any more");
+}
+
+#[test]
 fn grants_that_passed_come_before_those_that_wait_when_a_session_closes() {
     let mut bench = Bench::new();
     bench.turn(&bytes(&[acquire(1, "a")]));

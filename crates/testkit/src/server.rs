@@ -36,7 +36,7 @@ impl Builder {
         builder
     }
 
-    /// `PROGRAM serve` and nothing more.
+    /// `PROGRAM serve` and nothing more. Its default data directory is `lockstead` in [`Builder::dir`].
     ///
     /// # Panics
     /// When no temporary directory can be made.
@@ -47,6 +47,7 @@ impl Builder {
             command.env_remove(name);
         }
         let dir = tempfile::tempdir().expect("a temporary directory can be made");
+        command.env_remove("STATE_DIRECTORY").env("XDG_STATE_HOME", dir.path());
         Self { command, listeners: 0, dir }
     }
 
@@ -84,7 +85,15 @@ impl Builder {
         self
     }
 
-    /// A directory that lives as long as the server, for its sockets.
+    /// Starts it on a full disk: see [`Server::fill_disk`].
+    pub fn full_disk(mut self) -> Self {
+        // SAFETY: the closure makes two system calls and touches no memory of the parent, so it may run after
+        // fork.
+        unsafe { self.command.pre_exec(|| sys::limit_file_size_of(0, Some(0))) };
+        self
+    }
+
+    /// A directory that lives as long as the server, for its sockets and its data.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -257,6 +266,23 @@ impl Server {
     /// When the operating system refuses.
     pub fn limit_open_files(&self, limit: usize) {
         sys::limit_open_files_of(self.pid(), limit as u64).expect("a child's limit may be lowered");
+    }
+
+    /// Lets its files grow no further, as a full disk would; its log too, so it is silent until
+    /// [`Server::free_disk`].
+    ///
+    /// # Panics
+    /// When the operating system refuses.
+    pub fn fill_disk(&self) {
+        sys::limit_file_size_of(self.pid(), Some(0)).expect("a child's limit may be lowered");
+    }
+
+    /// Ends what [`Server::fill_disk`] began.
+    ///
+    /// # Panics
+    /// When the operating system refuses.
+    pub fn free_disk(&self) {
+        sys::limit_file_size_of(self.pid(), None).expect("a soft limit may be raised");
     }
 
     /// Sends it a signal.

@@ -1,5 +1,6 @@
 //! The few system calls that the standard library does not offer.
 
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -77,6 +78,17 @@ pub fn limit_open_files_of(pid: u32, limit: u64) -> io::Result<()> {
     check(unsafe { libc::prlimit(pid as libc::pid_t, libc::RLIMIT_NOFILE, &limits, std::ptr::null_mut()) })
 }
 
+/// Limits how large the files of a running child, or of this process (0), may grow; none: as large as its hard limit allows.
+pub fn limit_file_size_of(pid: u32, limit: Option<u64>) -> io::Result<()> {
+    let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let pid = pid as libc::pid_t;
+    // SAFETY: `limits` is valid for writing for the whole call, and no new limits are given.
+    check(unsafe { libc::prlimit(pid, libc::RLIMIT_FSIZE, std::ptr::null(), &mut limits) })?;
+    limits.rlim_cur = limit.unwrap_or(limits.rlim_max);
+    // SAFETY: `limits` is valid for the whole call, and the old limits are not asked for.
+    check(unsafe { libc::prlimit(pid, libc::RLIMIT_FSIZE, &limits, std::ptr::null_mut()) })
+}
+
 /// Raises this process's soft limit of open files to its hard limit and returns it.
 pub fn raise_open_files() -> io::Result<u64> {
     let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -95,6 +107,34 @@ pub fn set_socket_option<T>(fd: BorrowedFd<'_>, option: libc::c_int, value: &T) 
     check(unsafe {
         libc::setsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, option, std::ptr::from_ref(value).cast(), length)
     })
+}
+
+/// CLOCK_BOOTTIME.
+pub fn boottime() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for writing for the whole call.
+    let read = check(unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time) });
+    read.expect("every Linux has this clock");
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Gives the calling thread, and what it starts from now on, a table of mounts of its own, from which nothing gets out.
+pub fn unshare_mounts() -> io::Result<()> {
+    // SAFETY: unshare takes flags, no pointers.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
+    mount(None, c"/", libc::MS_REC | libc::MS_PRIVATE, None)
+}
+
+/// Mounts a file system in memory, of at most so many bytes, for the calling thread's table of mounts.
+pub fn mount_tmpfs(at: &CStr, bytes: u64) -> io::Result<()> {
+    let options = CString::new(format!("size={bytes},mode=0700")).expect("there is no NUL in it");
+    mount(Some(c"tmpfs"), at, 0, Some(&options))
+}
+
+fn mount(kind: Option<&CStr>, at: &CStr, flags: libc::c_ulong, options: Option<&CStr>) -> io::Result<()> {
+    let or_null = |text: Option<&CStr>| text.map_or(std::ptr::null(), CStr::as_ptr);
+    // SAFETY: all texts end in NUL and are valid for the whole call; the others are null, which mount allows.
+    check(unsafe { libc::mount(or_null(kind), at.as_ptr(), or_null(kind), flags, or_null(options).cast()) })
 }
 
 /// Makes closing the socket send a reset at once.

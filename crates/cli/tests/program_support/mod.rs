@@ -17,13 +17,15 @@ use lockstead_testkit::{Builder, Raw, Server};
 /// The program under test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_lockstead");
 
-/// `lockstead` with these arguments, and without options from the environment of the test.
+/// `lockstead` with these arguments, without options from the environment of the test, and without a default data
+/// directory that it could write to.
 pub fn lockstead(args: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     command.args(args);
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("LOCKSTEAD_")) {
         command.env_remove(name);
     }
+    command.env_remove("STATE_DIRECTORY").env("XDG_STATE_HOME", "/dev/null");
     command
 }
 

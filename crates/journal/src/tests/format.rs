@@ -162,7 +162,7 @@ fn open(bytes: &[u8]) {
     let mut disk = Disk::default();
     disk.put("0000000000000001.journal", bytes.to_vec());
     let storage = MemoryStorage::new(disk.clone());
-    let _ = report(&storage);
+    let _ = report(&storage, None, 1_000);
     dump(&storage, &mut Vec::new()).unwrap();
     for (mode, boot) in [(Mode::Process, "id/0 0"), (Mode::Machine, "other")] {
         let _ = Bench::try_open(disk.clone(), &options(mode, boot, 1_000)).map(drop);

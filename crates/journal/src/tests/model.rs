@@ -75,6 +75,9 @@ impl Storage for Forgetful {
     fn lock(&self) -> std::io::Result<bool> {
         self.0.lock()
     }
+    fn is_taken(&self) -> std::io::Result<bool> {
+        self.0.is_taken()
+    }
     fn is_volatile(&self) -> std::io::Result<bool> {
         self.0.is_volatile()
     }

@@ -8,6 +8,10 @@ use crate::*;
 const A: &str = "this boot";
 const RANDOM: [u8; 16] = [3; 16];
 
+fn this_boot() -> Option<BootIdentity> {
+    BootIdentity::new(A)
+}
+
 fn three_grants() -> (Disk, u64) {
     let mut bench = Bench::open(Disk::default(), &options(Mode::Process, A, 1_000));
     let token = bench.first_token;
@@ -31,14 +35,14 @@ fn damaged(disk: &Disk) -> Disk {
 fn a_report_says_what_is_in_each_segment_and_where_it_is_bad_and_changes_nothing() {
     let (disk, _) = three_grants();
     let storage = MemoryStorage::new(disk.clone());
-    let good = report(&storage).unwrap();
-    assert_eq!(good.cut, None);
+    let good = report(&storage, this_boot().as_ref(), 1_000).unwrap();
+    assert_eq!((good.cut.clone(), good.is_taken), (None, false));
     assert_eq!(good.segments.len(), 1);
     assert!(good.to_string().contains("run 1, mode process, complete"), "{good}");
     assert!(good.to_string().ends_with("nothing is damaged\n"), "{good}");
 
     let storage = MemoryStorage::new(damaged(&disk));
-    let bad = report(&storage).unwrap();
+    let bad = report(&storage, this_boot().as_ref(), 1_000).unwrap();
     let cut = bad.cut.clone().unwrap();
     assert!(bad.segments[0].contains(&format!("bad from offset {} on", cut.offset)), "{bad}");
     assert!(bad.segments[0].contains("a good batch behind that"), "{bad}");
@@ -47,10 +51,61 @@ fn a_report_says_what_is_in_each_segment_and_where_it_is_bad_and_changes_nothing
 }
 
 #[test]
+fn a_report_judges_as_a_start_would() {
+    let (disk, _) = three_grants();
+    let judged = |disk: &Disk, boot: &str| {
+        let report =
+            report(&MemoryStorage::new(disk.clone()), BootIdentity::new(boot).as_ref(), 2_000).unwrap();
+        let start = Bench::try_open(disk.clone(), &options(Mode::Process, boot, 2_000));
+        match (&report.start, start) {
+            (Ok(warnings), Ok(bench)) => assert_eq!(warnings, &bench.warnings),
+            (Err(refusal), Err(error)) => assert_eq!(refusal.to_string(), error.to_string()),
+            (reported, start) => panic!("{reported:?}, but {:?}", start.map(|bench| bench.warnings)),
+        }
+        report
+    };
+    let same = judged(&damaged(&disk), A);
+    assert!(same.start.is_err() && same.cut.is_some(), "{same}");
+    assert!(same.to_string().contains("a start refuses: "), "{same}");
+    let another = judged(&damaged(&disk), "another boot");
+    assert!(another.start.is_ok_and(|warnings| warnings.len() == 1) && another.cut.is_none());
+
+    let (name, bytes) = newest(&disk);
+    let mut torn = disk.clone();
+    torn.put(&name, bytes[..bytes.len() - 1].to_vec());
+    let torn = judged(&torn, A);
+    assert!(torn.to_string().contains("ends inside the batch") && torn.cut.is_none(), "{torn}");
+    assert!(torn.to_string().ends_with("and nobody was told of it\n"), "{torn}");
+
+    let restored = MemoryStorage::new(disk);
+    mark_restored(&restored, &RANDOM).unwrap();
+    assert!(judged(&restored.disk(), A).start.is_ok_and(|warnings| warnings == [Warning::Repaired]));
+    let empty = report(&MemoryStorage::new(Disk::default()), None, 1_000);
+    assert!(matches!(empty, Err(RepairError::NoData)));
+}
+
+#[test]
+fn damage_in_a_void_segment_is_none() {
+    let (disk, _) = three_grants();
+    let mut with_void = damaged(&disk);
+    let newer = Bench::open(disk, &options(Mode::Process, A, 2_000)).killed();
+    let (name, bytes) = newest(&newer);
+    with_void.put(&name, bytes);
+    let storage = MemoryStorage::new(with_void);
+    assert!(storage.lock().unwrap());
+    let report = report(&storage, this_boot().as_ref(), 2_000).unwrap();
+    assert!(report.start.as_ref().is_ok_and(Vec::is_empty) && report.cut.is_none(), "{report}");
+    let [void, newest] = &report.segments[..] else { panic!("{report}") };
+    assert!(void.contains("a good batch behind") && void.ends_with("; void: never read again"), "{void}");
+    assert!(newest.ends_with("good to its end"), "{newest}");
+    assert!(report.is_taken && report.to_string().starts_with("a server uses this directory"));
+}
+
+#[test]
 fn a_cut_writes_a_new_directory_that_recovers_for_the_longest_lease() {
     let (disk, token) = three_grants();
     let from = MemoryStorage::new(damaged(&disk));
-    let place = report(&from).unwrap().cut.unwrap();
+    let place = report(&from, this_boot().as_ref(), 1_000).unwrap().cut.unwrap();
     let to = MemoryStorage::new(Disk::default());
     cut(&from, &to, &place, &RANDOM).unwrap();
     assert_eq!(from.log(), [], "the old directory is as it was");
@@ -80,18 +135,26 @@ fn a_cut_can_leave_out_a_segment_that_cannot_be_read_at_all() {
     bench.turn(1_002, |journal| journal.granted("two", token + 1, end(1_002, 30)));
     let disk = bench.killed();
     let (name, mut bytes) = newest(&disk);
-    bytes[0] = 0;
-    let mut bad = disk.clone();
-    bad.put(&name, bytes);
-    assert!(matches!(Bench::try_open(bad.clone(), &small), Err(OpenError::Corrupt { offset: 0, .. })));
-    let from = MemoryStorage::new(bad);
-    let place = report(&from).unwrap().cut.unwrap();
-    assert_eq!(place, Cut { file: name, offset: 0 });
-    let to = MemoryStorage::new(Disk::default());
-    cut(&from, &to, &place, &RANDOM).unwrap();
-    let repaired = Bench::open(to.disk(), &options(Mode::Process, A, 2_000));
-    assert_eq!(repaired.held(), [("one", token, 31_001)]);
-    assert_eq!(repaired.recovery_ends_ms, Some(2_000 + LONGEST_MS));
+    // Its head, or the run record behind that.
+    for (at, said) in [(0, 0), (70, 24)] {
+        bytes[at] ^= 1;
+        let mut bad = disk.clone();
+        bad.put(&name, bytes.clone());
+        let start = Bench::try_open(bad.clone(), &small);
+        assert!(matches!(start, Err(OpenError::Corrupt { offset, .. }) if offset == said));
+        let from = MemoryStorage::new(bad);
+        let place = report(&from, this_boot().as_ref(), 1_000).unwrap().cut.unwrap();
+        assert_eq!(place, Cut { file: name.clone(), offset: 0 });
+        // The place that the start's message names does as well.
+        for offset in [0, said] {
+            let to = MemoryStorage::new(Disk::default());
+            cut(&from, &to, &Cut { offset, ..place.clone() }, &RANDOM).unwrap();
+            let repaired = Bench::open(to.disk(), &options(Mode::Process, A, 2_000));
+            assert_eq!(repaired.held(), [("one", token, 31_001)]);
+            assert_eq!(repaired.recovery_ends_ms, Some(2_000 + LONGEST_MS));
+        }
+        bytes[at] ^= 1;
+    }
 }
 
 #[test]
@@ -197,4 +260,6 @@ fn a_dump_shows_what_is_bad_and_what_is_behind_it() {
     let mut unreadable = Disk::default();
     unreadable.put(&name, bytes);
     assert_eq!(dumped(unreadable)[0]["record"], "unreadable");
+    let empty = dump(&MemoryStorage::new(Disk::default()), &mut Vec::new());
+    assert!(matches!(empty, Err(DumpError::NoData)));
 }
