@@ -39,7 +39,8 @@ fn a_second_server_on_a_directory_says_so_and_stops() {
     }
 }
 
-/// docs/guarantees.md: whoever requires data is not served an empty directory, which may be a volume that is not mounted.
+/// docs/guarantees.md: whoever requires data is not served an empty directory, which may be a volume that is not
+/// mounted.
 #[test]
 fn an_empty_directory_is_refused_where_data_is_required() {
     let place = Place::new();
@@ -78,7 +79,7 @@ fn what_is_no_directory_is_refused() {
     assert_eq!(fs::read(place.data()).unwrap(), b"a file");
 }
 
-/// docs/journal-format.md, *Recovery*: a first start that was killed before its segment had its name is followed by
+/// docs/journal-format.md, *Reading*: a first start that was killed before its segment had its name is followed by
 /// another first start.
 #[test]
 fn a_first_start_that_was_cut_short_is_followed_by_a_first_start() {
