@@ -269,6 +269,19 @@ fn a_command_that_does_not_listen_is_stopped_all_the_same() {
 }
 
 #[test]
+fn a_stop_that_is_taken_back_in_time_does_not_happen() {
+    let world = World::new();
+    let script = "trap '' TSTP; echo ready; read line; echo \"said $line\"; sleep 0.7; echo still here";
+    let mut run = run(&world, &[], script);
+    run.signal(Signal::TSTP);
+    run.say("hello");
+    assert_eq!(run.line(), "said hello");
+    run.signal(Signal::CONT);
+    assert_eq!(run.line(), "still here", "after the time that the command has to stop by itself");
+    assert_eq!(run.end(), Some(0));
+}
+
+#[test]
 fn a_command_that_somebody_stopped_keeps_its_lock_and_goes_on_with_the_program() {
     let world = World::new();
     let mut run = run(&world, &["--lease", "1s"], ECHO);

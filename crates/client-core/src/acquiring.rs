@@ -153,6 +153,7 @@ impl Core {
             Some(&Call { state: CallState::Sent(session, sent), .. }) if session == id => {
                 if let Some(session) = self.session(id) {
                     session.open -= 1;
+                    session.answered = true;
                 }
                 Some(sent)
             }

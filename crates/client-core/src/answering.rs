@@ -91,10 +91,13 @@ impl Core {
 
     /// Takes the oldest unanswered release or extend of a token on a session, if this kind of answer fits it.
     fn confirmed(&mut self, id: SessionId, token: u64, fits: impl Fn(&Confirm) -> bool) -> Option<Confirm> {
-        let confirms = self.session(id).map(|session| &mut session.confirms)?;
-        let oldest = confirms.iter().position(|confirm| confirm.token == token);
+        let session = self.session(id)?;
+        let oldest = session.confirms.iter().position(|confirm| confirm.token == token);
         match oldest {
-            Some(at) if fits(&confirms[at]) => confirms.remove(at),
+            Some(at) if fits(&session.confirms[at]) => {
+                session.answered = true;
+                session.confirms.remove(at)
+            }
             _ => {
                 self.stray(id, token);
                 None
@@ -103,12 +106,15 @@ impl Core {
     }
 
     /// Takes the query (or, with `ping`, the ping) that an answer is for.
-    fn asked(&mut self, session: SessionId, id: u64, ping: bool) -> Option<Ask> {
-        let asks = self.session(session).map(|session| &mut session.asks)?;
-        match asks.iter().position(|ask| ask.id == id && ask.ping == ping) {
-            Some(at) => asks.remove(at),
+    fn asked(&mut self, from: SessionId, id: u64, ping: bool) -> Option<Ask> {
+        let session = self.session(from)?;
+        match session.asks.iter().position(|ask| ask.id == id && ask.ping == ping) {
+            Some(at) => {
+                session.answered = true;
+                session.asks.remove(at)
+            }
             None => {
-                self.stray(session, id);
+                self.stray(from, id);
                 None
             }
         }

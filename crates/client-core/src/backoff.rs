@@ -20,7 +20,8 @@ impl Backoff {
         Self { failures: 0, random: seed }
     }
 
-    /// A session was welcomed: the next failure is a first one.
+    /// A session that has answered a request has ended: this failure is a first one. A welcome alone does not do it, for a
+    /// server may end each of its sessions right after.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }

@@ -52,6 +52,9 @@ impl Core {
         if session.suspect.is_none() {
             send_again(&session, &self.ops, &mut self.pending);
         }
+        if session.answered {
+            self.backoff.reset();
+        }
         if !self.has_sound_session() {
             self.retry_at = now + self.backoff.fail(self.addresses.len());
             self.trouble = Some(self.at_address(session.address, why));
@@ -121,7 +124,6 @@ impl Core {
             return;
         }
         self.next_address = address;
-        self.backoff.reset();
         self.retry_at = now;
         self.trouble = None;
         if let Some(session) = self.session(id) {

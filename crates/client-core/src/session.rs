@@ -77,6 +77,8 @@ pub(crate) struct Session {
     open_since: Instant,
     pub(crate) confirms: VecDeque<Confirm>,
     pub(crate) asks: VecDeque<Ask>,
+    /// Whether it has answered a request.
+    pub(crate) answered: bool,
     /// Owners whose cancel is to be sent.
     pub(crate) cancels: VecDeque<u64>,
     /// The id of a ping of the client's own that is to be sent.
@@ -109,6 +111,7 @@ impl Session {
             open_since: now,
             confirms: VecDeque::new(),
             asks: VecDeque::new(),
+            answered: false,
             cancels: VecDeque::new(),
             ping: None,
             proving: false,

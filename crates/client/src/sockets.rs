@@ -17,10 +17,6 @@ use crate::transport::{Stream, connect};
 /// How much is read at once.
 const BUFFER: usize = 64 * 1024;
 
-/// How often a last look reads from one connection, at most: more than a kernel buffers, but a peer that never stops
-/// sending must not stop the client.
-const LAST_READS: usize = 256;
-
 /// What people are told of a connection whose end was read.
 const CLOSED: &str = "the connection was closed";
 
@@ -171,15 +167,23 @@ impl Sockets {
         self.sockets.iter().position(|socket| socket.session == session)
     }
 
-    /// Hands in what the kernel has for a socket.
+    /// Hands in what the kernel has for a socket by now, and no more: a peer that never stops sending must not hold up
+    /// what is due.
     fn read_rest(&mut self, shared: &Shared, at: usize) {
         let session = self.sockets[at].session;
-        for _ in 0..LAST_READS {
+        let SocketState::Open(stream) = &self.sockets[at].state else {
+            return;
+        };
+        let mut left = stream.received();
+        while left > 0 {
             let SocketState::Open(stream) = &self.sockets[at].state else {
                 return;
             };
             match stream.read_now(&mut self.buffer) {
-                Ok(length) if length > 0 => self.hand_in(shared, session, length),
+                Ok(length) if length > 0 => {
+                    left = left.saturating_sub(length as u64);
+                    self.hand_in(shared, session, length);
+                }
                 _ => return,
             }
         }

@@ -132,8 +132,8 @@ pub struct Effect {
     pub answer: Answer,
 }
 
-/// A grant of which not even the first byte was sent; closing its session takes it back (docs/protocol.md,
-/// *Session close*).
+/// A grant of which not even the first byte was sent; closing its session takes it back, and so does storage that
+/// could not make it durable (docs/protocol.md, *Session close* and *Request × key state*).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnsentGrant {
     /// Where the key was at the grant.

@@ -7,9 +7,10 @@ use crate::time::Instant;
 
 /// Takes what the engine does: answers for sessions, and the decisions that must survive a crash.
 ///
-/// A decision comes before the answer that tells of it, so an answer that must not be known before its decision is
-/// safe may wait for everything that came before (docs/journal-format.md). An extend that moves no end
-/// is no decision.
+/// The decisions alone tell which keys are held, by which tokens and until when. A grant and a later end come before
+/// the answer that tells of them, so that answer may wait until everything before it is safe (ARCHITECTURE.md, *The
+/// journal gate*). The end of a grant may come after its answer, which waits for nothing: if it is lost, the key stays
+/// held for the rest of its lease, late and never early. An extend that moves no end is no decision.
 pub trait Effects {
     /// The session is to hear this.
     fn answer(&mut self, session: SessionId, answer: Answer);
@@ -20,7 +21,7 @@ pub trait Effects {
     /// The lease of the key ends later now, at `ends`.
     fn extended(&mut self, key: &str, token: u64, ends: Instant);
 
-    /// The token of the key is void: released, ended or taken back.
+    /// The token of the key is void: released, ended, or taken back because nobody knows it or it is not durable.
     fn freed(&mut self, key: &str, token: u64);
 }
 

@@ -1,16 +1,16 @@
 //! The lock table of Lockstead, its queues and timers, as a pure value.
 //!
-//! Commands and the time go in, answers come out; the engine knows no clock, socket, file, task or randomness. What
-//! it does to a key for each request and event is the matrix of docs/protocol.md, *Request × key state*; a test reads
-//! that table and compares every cell.
+//! Commands and the time go in, answers and decisions come out; the engine knows no clock, socket, file, task or
+//! randomness. What it does to a key for each request and event is the matrix of docs/protocol.md, *Request × key
+//! state*; a test reads that table and compares every cell.
 //!
 //! One turn of the caller: read the clock, [`Engine::advance`] until it says [`Progress::Done`], then [`Engine::run`]
 //! for each request with the same instant. [`Engine::next_deadline`] tells when to come back.
 //!
 //! Inside, every record is named by its slot in a slab (`slab`), lists run through the records (`ring`), keys and
 //! waiters are found by hash indexes that grow bucket by bucket (`linear_hash`), and timers are one list for each
-//! duration (`duration_lists`). So every step is bounded, whatever the table holds; only the end of a session and
-//! the start of draining take a step for each waiter that leaves.
+//! duration (`duration_lists`). So every step is bounded, whatever the table holds; only the end of a session, the
+//! start of draining and that of failing storage take a step for each waiter that leaves.
 
 #![no_std]
 

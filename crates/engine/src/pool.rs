@@ -62,6 +62,12 @@ impl<C> Pool<C> {
         self.slots.taken_from(from)
     }
 
+    /// How often it was looked whether a slot is taken, or which are.
+    #[cfg(test)]
+    pub(crate) fn steps(&self) -> u64 {
+        self.slots.steps.get()
+    }
+
     /// The number of taken slots.
     pub(crate) fn len(&self) -> u32 {
         self.len

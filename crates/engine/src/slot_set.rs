@@ -15,6 +15,9 @@ const LEVELS: usize = 6;
 pub(crate) struct SlotSet {
     /// In level 0 a bit is set if its slot is free; above, if the word below it has a bit set.
     levels: [Vec<u64>; LEVELS],
+    /// How many words were looked at to see what is taken.
+    #[cfg(test)]
+    pub(crate) steps: core::cell::Cell<u64>,
 }
 
 impl SlotSet {
@@ -48,8 +51,15 @@ impl SlotSet {
 
     /// Whether the slot is taken.
     pub(crate) fn is_taken(&self, slot: u32) -> bool {
-        let word = self.levels[0].get(slot as usize / CHUNK);
+        let word = self.word(slot as usize / CHUNK);
         word.is_some_and(|word| word & bit(slot as usize) == 0)
+    }
+
+    /// The free slots of a chunk.
+    fn word(&self, chunk: usize) -> Option<u64> {
+        #[cfg(test)]
+        self.steps.set(self.steps.get() + 1);
+        self.levels[0].get(chunk).copied()
     }
 
     /// Every taken slot from `from` on, in rising order. A chunk without one costs one step.
@@ -57,7 +67,7 @@ impl SlotSet {
         let mut next = from as usize;
         core::iter::from_fn(move || {
             loop {
-                let free = self.levels[0].get(next / CHUNK)?;
+                let free = self.word(next / CHUNK)?;
                 let taken = !free >> (next % CHUNK);
                 if taken != 0 {
                     next += taken.trailing_zeros() as usize + 1;

@@ -6,6 +6,7 @@ mod index;
 mod steps;
 mod storage;
 mod timers;
+mod walk;
 
 use crate::{Command, Effect, Engine, Instant, Limits, Progress, SessionId};
 use std::vec::Vec;

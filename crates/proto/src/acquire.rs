@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::reader::{Reader, Stop};
-use crate::{BusyReason, ErrorCode, NEWLINE};
+use crate::{BusyReason, CLIENT_ID_BIT, ErrorCode, NEWLINE};
 
 /// Asks for the lock on a key. Answered by exactly one of [`Acquired`], [`Timeout`], [`Busy`] or an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Acquired {
         let lease_s = reader.u8()?;
         let waited_ms = reader.u32()?;
         reader.end(owner)?;
-        if token == 0 || lease_s == 0 {
+        if token == 0 || token & CLIENT_ID_BIT != 0 || lease_s == 0 {
             return Err(Stop::Closing { code: ErrorCode::Malformed, id: owner });
         }
         Ok(Self { owner, token, lease_s, waited_ms })

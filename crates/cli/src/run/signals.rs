@@ -17,8 +17,9 @@ const INTERRUPTS: [Signal; 4] = [Signal::HUP, Signal::INT, Signal::QUIT, Signal:
 /// What else is passed on to the command.
 const PASSED_ON: [Signal; 5] = [Signal::USR1, Signal::USR2, Signal::ALARM, Signal::WINCH, Signal::TSTP];
 
-/// What is about the command: it stopped or ended; it may go on.
-const ABOUT_COMMAND: [Signal; 2] = [Signal::CHILD, Signal::CONT];
+/// What is about the command: it may go on; it stopped or ended. In this order, so that a stop that was taken back is
+/// not looked at.
+const ABOUT_COMMAND: [Signal; 2] = [Signal::CONT, Signal::CHILD];
 
 /// A stream of signals.
 pub struct Signals {

@@ -250,10 +250,11 @@ impl<G: Guard> Supervisor<'_, G> {
         self.go_on();
     }
 
-    /// Somebody sent CONT to this program. If it had stopped itself, it has gone on already: a second CONT for the
-    /// command could undo a ctrl-Z that came in between.
+    /// Somebody sent CONT to this program. A stop that is under way is over then: nobody would continue it once more. If
+    /// this program had stopped itself, it has gone on already: a second CONT for the command could undo a ctrl-Z that
+    /// came in between.
     fn continued(&mut self) {
-        if self.halted {
+        if self.stop_at.take().is_some() || self.halted {
             self.go_on();
         } else if let Some(terminal) = &mut self.terminal {
             terminal.give_again(self.group.id());

@@ -79,7 +79,7 @@ fn what_is_no_directory_is_refused() {
     assert_eq!(fs::read(place.data()).unwrap(), b"a file");
 }
 
-/// docs/journal-format.md, *Reading*: a first start that was killed before its segment had its name is followed by
+/// docs/journal-format.md, *Log*: a first start that was killed before its segment had its name is followed by
 /// another first start.
 #[test]
 fn a_first_start_that_was_cut_short_is_followed_by_a_first_start() {

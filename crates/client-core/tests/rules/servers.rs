@@ -75,6 +75,22 @@ fn rule16_a_full_server_is_tried_again() {
 }
 
 #[test]
+fn rule16_a_server_that_welcomes_and_ends_every_session_is_tried_ever_less_often() {
+    let mut world = World::new();
+    release(&mut world, 5);
+    let mut tries = 0;
+    for _ in 0..400 {
+        if let Some(&session) = world.open_sessions().first() {
+            tries += 1;
+            world.welcome(session);
+            world.cut(session);
+        }
+        world.pass(ms(10));
+    }
+    assert!((4..=20).contains(&tries), "{tries} tries in 4 s");
+}
+
+#[test]
 fn rule16_another_server_at_another_address_is_refused() {
     let mut world = World::with(|config| config.addresses = addresses(2));
     let owner = world.acquire(SECOND * 9, SECOND * 30);

@@ -248,10 +248,10 @@ fn what_a_closed_connection_still_says_is_ignored() {
 }
 
 #[test]
-fn rule16_after_a_welcome_the_next_failure_is_a_first_one() {
+fn rule16_after_an_answer_the_next_failure_is_a_first_one() {
     for seed in 0..20 {
         let mut world = World::with(|config| config.seeds[1] = seed);
-        world.acquire(SECOND * 200, SECOND);
+        let owner = world.acquire(SECOND * 200, SECOND);
         for _ in 0..8 {
             let failing = world.session();
             world.cut(failing);
@@ -259,6 +259,7 @@ fn rule16_after_a_welcome_the_next_failure_is_a_first_one() {
         }
         let session = world.session();
         world.welcome(session);
+        world.timeout(session, owner);
         world.cut(session);
         world.core.ping(world.now);
         world.pass(ms(51));

@@ -122,6 +122,28 @@ async fn rule07_a_mute_server_gets_a_reset_at_the_deadline() {
     script.join().unwrap();
 }
 
+/// What is looked at then is what had come by then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn rule07_a_server_that_never_stops_talking_holds_no_deadline_up() {
+    let peer = Peer::new();
+    let client = peer.builder().answer_allowance(Duration::from_millis(1_100)).connect().unwrap();
+    let script = thread::spawn(move || {
+        let mut connection = peer.welcome();
+        let owner = connection.expect_acquire();
+        let mut strays = Vec::new();
+        while strays.len() < 1 << 20 {
+            Answer::Timeout(Timeout { owner: owner ^ 1 }).encode(&mut strays);
+        }
+        while connection.stream.write_all(&strays).is_ok() {}
+    });
+    let start = Instant::now();
+    let error = client.acquire("k").wait(SECOND).await.unwrap_err();
+    assert_eq!(error, AcquireError::Indeterminate(IndeterminateCause::NoAnswer));
+    let late = start.elapsed().saturating_sub(Duration::from_millis(2_100));
+    assert!(late < LATE, "{late:?}");
+    script.join().unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn rule10_a_dropped_future_cancels_and_its_grant_is_given_back() {
     let peer = Peer::new();

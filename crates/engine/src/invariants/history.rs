@@ -7,6 +7,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use lockstead_proto::BusyReason;
 
 /// An acquire that has not been answered.
 #[derive(Clone, Debug)]
@@ -33,6 +34,7 @@ pub struct History {
     attempts: Vec<Attempt>,
     grants: BTreeMap<String, Grant>,
     last_token: u64,
+    storage_failing: bool,
 }
 
 impl History {
@@ -71,9 +73,13 @@ impl History {
                 let ends = if wait_s == 0 { now } else { now.end_after(wait_s) };
                 self.attempts.push(Attempt { session, owner, key: key.to_string(), ends });
             }
-            Command::Release { token, key } | Command::Extend { token, key, .. } => {
-                let active = self.active(key, now).is_some_and(|grant| grant.token == token);
-                active_tokens_hold(active, effects.first())?;
+            Command::Release { token, key } => {
+                let done = |answer| matches!(answer, Answer::Released { .. });
+                active_tokens_hold(self.is_active(key, token, now), effects.first(), done)?;
+            }
+            Command::Extend { token, key, .. } => {
+                let done = |answer| matches!(answer, Answer::Extended { .. } | Answer::NotDurable { .. });
+                active_tokens_hold(self.is_active(key, token, now), effects.first(), done)?;
             }
             Command::Cancel { owner, key } => {
                 let named = |attempt: &Attempt| {
@@ -129,9 +135,15 @@ impl History {
     /// # Errors
     /// The property that does not hold.
     pub fn storage_failed(&mut self, now: Instant, lost: &[UnsentGrant], effects: &[Effect]) -> Check {
+        self.storage_failing = true;
         self.grants.retain(|_, grant| lost.iter().all(|lost| lost.token != grant.token));
         self.answered(now, effects, |_| None)?;
         holds(self.attempts.is_empty(), || format!("{:?} waits on while storage fails", self.attempts))
+    }
+
+    /// The storage works again.
+    pub fn storage_worked(&mut self) {
+        self.storage_failing = false;
     }
 
     /// Draining began.
@@ -150,6 +162,7 @@ impl History {
         key_of: impl Fn(KeyRef) -> Option<&'k str>,
     ) -> Check {
         for &Effect { session, answer } in effects {
+            failing_storage_refuses(self.storage_failing, answer)?;
             match answer {
                 Answer::Acquired { owner, token, lease_s, key, .. } => {
                     let key = key_of(key).unwrap_or_default();
@@ -173,7 +186,7 @@ impl History {
                 }
                 Answer::Busy { owner, .. } => {
                     let mine = |attempt: &Attempt| (attempt.session, attempt.owner) == (session, owner);
-                    // The one that was just asked; when draining begins, all of them in any order.
+                    // The one that was just asked; when all are sent away, they are in any order.
                     let place = self.attempts.iter().rposition(mine);
                     self.attempts.remove(answered_once(place, &answer)?);
                 }
@@ -187,6 +200,10 @@ impl History {
             }
         }
         Ok(())
+    }
+
+    fn is_active(&self, key: &str, token: u64, now: Instant) -> bool {
+        self.active(key, now).is_some_and(|grant| grant.token == token)
     }
 
     /// The grant of a key whose lease has not ended.
@@ -222,12 +239,20 @@ fn no_wait_ends_early(attempt: &Attempt, now: Instant) -> Check {
     holds(attempt.ends <= now, || format!("{attempt:?} ended at {now:?}"))
 }
 
-/// A release or extend is done, or could be but for the storage, if its token is active, and only then.
-fn active_tokens_hold(active: bool, answer: Option<&Effect>) -> Check {
-    let known = answer.is_some_and(|effect| {
-        matches!(effect.answer, Answer::Released { .. } | Answer::Extended { .. } | Answer::NotDurable { .. })
-    });
-    holds(known == active, || format!("{answer:?}, but the token being active is {active}"))
+/// A release or extend is done, or would be but for the storage, if its token is active, and only then.
+fn active_tokens_hold(active: bool, answer: Option<&Effect>, is_done: impl Fn(Answer) -> bool) -> Check {
+    let done = answer.is_some_and(|effect| is_done(effect.answer));
+    holds(done == active, || format!("{answer:?}, but the token being active is {active}"))
+}
+
+/// While the storage fails nothing is granted or extended, and only then is anything refused for that.
+fn failing_storage_refuses(failing: bool, answer: Answer) -> Check {
+    let fits = match answer {
+        Answer::Acquired { .. } | Answer::Extended { .. } => !failing,
+        Answer::Busy { reason: BusyReason::NotDurable, .. } | Answer::NotDurable { .. } => failing,
+        _ => true,
+    };
+    holds(fits, || format!("{answer:?}, but that the storage fails is {failing}"))
 }
 
 /// When nothing is due any more, everybody whose wait has ended was told so.

@@ -9,7 +9,7 @@ mod state;
 pub use history::History;
 pub use state::{
     check, counts_agree_with_contents, free_keys_without_waiters_take_no_memory, keys_have_one_active_token,
-    timers_are_in_order, waiters_of_free_keys_wait_for_recovery,
+    nobody_waits_while_nothing_will_be_granted, timers_are_in_order, waiters_of_free_keys_wait_for_recovery,
 };
 
 use alloc::string::String;

@@ -16,6 +16,7 @@ pub fn check(engine: &Engine) -> Check {
     counts_agree_with_contents(engine)?;
     free_keys_without_waiters_take_no_memory(engine)?;
     waiters_of_free_keys_wait_for_recovery(engine)?;
+    nobody_waits_while_nothing_will_be_granted(engine)?;
     timers_are_in_order(engine)
 }
 
@@ -91,6 +92,16 @@ pub fn waiters_of_free_keys_wait_for_recovery(engine: &Engine) -> Check {
     let keys = &engine.keys.slab;
     let parked = keys.slots().find(|&slot| !keys[slot].is_held() && keys[slot].has_waiters());
     holds(parked.is_none() || engine.recovery_ends.is_some(), || format!("{parked:?} is free with waiters"))
+}
+
+/// While the engine is draining or the storage fails, nobody waits.
+///
+/// # Errors
+/// How many do.
+pub fn nobody_waits_while_nothing_will_be_granted(engine: &Engine) -> Check {
+    let waiters = engine.counts().waiters;
+    let granting = !engine.draining && !engine.storage_failing;
+    holds(granting || waiters == 0, || format!("{waiters} wait, but nothing will be granted"))
 }
 
 /// Every list of timers is in the order of the ends, so that none is overlooked and none comes early.

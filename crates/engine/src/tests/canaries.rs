@@ -3,10 +3,11 @@
 use super::{acquire, engine};
 use crate::invariants::{
     check, counts_agree_with_contents, free_keys_without_waiters_take_no_memory, keys_have_one_active_token,
-    timers_are_in_order, waiters_of_free_keys_wait_for_recovery,
+    nobody_waits_while_nothing_will_be_granted, timers_are_in_order, waiters_of_free_keys_wait_for_recovery,
 };
 use crate::{Engine, Instant, SessionId};
 use std::string::String;
+use std::vec::Vec;
 
 /// Keys 0 and 1 are held, key 0 has two waiters; with a recovery, key 2 is free and has a waiter.
 fn scene(recovery_ends: Option<Instant>) -> Engine {
@@ -120,6 +121,23 @@ fn a_waiter_that_was_not_woken_is_found() {
     assert!(check(&engine).is_err());
     engine.recovery_ends = Some(Instant(1));
     check(&engine).unwrap();
+}
+
+#[test]
+fn a_waiter_that_was_not_sent_away_is_found() {
+    let disturbances: [Disturb; 2] =
+        [|engine| engine.draining = true, |engine| engine.storage_failing = true];
+    for disturb in disturbances {
+        let mut engine = scene(None);
+        disturb(&mut engine);
+        let expected = "2 wait, but nothing will be granted";
+        assert_eq!(found(nobody_waits_while_nothing_will_be_granted(&engine)), expected);
+        assert_eq!(found(check(&engine)), expected);
+        engine.close_session(Instant(0), SessionId(1), [], &mut Vec::new());
+        assert!(check(&engine).is_err());
+        engine.close_session(Instant(0), SessionId(0), [], &mut Vec::new());
+        check(&engine).unwrap();
+    }
 }
 
 #[test]

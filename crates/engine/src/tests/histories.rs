@@ -36,6 +36,14 @@ fn extended(token: u64, lease_s: u8) -> Effect {
     Effect { session: A, answer: Answer::Extended { token, lease_s } }
 }
 
+fn not_durable(token: u64) -> Effect {
+    Effect { session: A, answer: Answer::NotDurable { token } }
+}
+
+fn busy_storage(session: SessionId, owner: u64) -> Effect {
+    Effect { session, answer: Answer::Busy { owner, reason: BusyReason::NotDurable } }
+}
+
 fn not_held(token: u64) -> Effect {
     Effect { session: A, answer: Answer::NotHeld { token } }
 }
@@ -56,6 +64,13 @@ impl Told {
     fn waited() -> Self {
         let mut told = Self::held();
         told.acquire(0, B, 9, 2, "0", &[]).unwrap();
+        told
+    }
+
+    /// A has key "0" and nobody waits, because the storage fails.
+    fn failing() -> Self {
+        let mut told = Self::held();
+        told.fail(0, &[], &[]).unwrap();
         told
     }
 
@@ -89,6 +104,12 @@ impl Told {
 
     fn close(&mut self, now: u64, session: SessionId, unsent: &[UnsentGrant], effects: &[Effect]) -> Check {
         self.0.closed(Instant(now), session, unsent, effects, key_of)
+    }
+
+    fn fail(&mut self, now: u64, lost: &[u64], effects: &[Effect]) -> Check {
+        let lost: Vec<UnsentGrant> =
+            lost.iter().map(|&token| UnsentGrant { key: KeyRef(0), token }).collect();
+        self.0.storage_failed(Instant(now), &lost, effects)
     }
 }
 
@@ -242,4 +263,60 @@ fn a_token_that_does_not_count_is_found() {
     finds(told.release(1, 10, "0", &[released(10)]), part);
     let effects: Vec<Effect> = [not_held(10)].into();
     told.extend(1, 10, &effects).unwrap();
+}
+
+#[test]
+fn what_failing_storage_allows_is_known() {
+    let part = "but that the storage fails is true";
+    finds(Told::waited().fail(1, &[], &[grant(B, 2, 11, 0)]), part);
+    finds(Told::failing().acquire(1, B, 0, 2, "1", &[grant(B, 2, 11, 1)]), part);
+    finds(Told::failing().extend(1, 10, &[extended(10, 5)]), part);
+    Told::failing().acquire(1, B, 0, 2, "1", &[busy_storage(B, 2)]).unwrap();
+    Told::failing().extend(1, 10, &[not_durable(10)]).unwrap();
+    Told::failing().release(1, 10, "0", &[released(10)]).unwrap();
+    // What it is no reason for while it works.
+    let part = "but that the storage fails is false";
+    let works_again = || {
+        let mut told = Told::failing();
+        told.0.storage_worked();
+        told
+    };
+    for working in [Told::held, works_again] {
+        finds(working().acquire(1, B, 0, 2, "1", &[busy_storage(B, 2)]), part);
+        finds(working().extend(1, 10, &[not_durable(10)]), part);
+        working().extend(1, 10, &[extended(10, 5)]).unwrap();
+        working().acquire(1, B, 0, 2, "1", &[grant(B, 2, 11, 1)]).unwrap();
+    }
+}
+
+#[test]
+fn a_waiter_that_failing_storage_forgets_is_found() {
+    finds(Told::waited().fail(1, &[], &[]), "waits on while storage fails");
+    finds(Told::waited().fail(1, &[], &[busy_storage(A, 2)]), "answers nothing that is unanswered");
+    Told::waited().fail(1, &[], &[busy_storage(B, 2)]).unwrap();
+}
+
+#[test]
+fn an_end_that_was_not_made_durable_does_not_move() {
+    let mut told = Told::failing();
+    told.extend(1000, 10, &[not_durable(10)]).unwrap();
+    told.release(5001, 10, "0", &[not_held(10)]).unwrap();
+    // It is no answer to a release, and the token must be the active one.
+    let part = "the token being active is";
+    finds(Told::failing().release(1, 10, "0", &[not_durable(10)]), part);
+    finds(Told::failing().extend(1, 11, &[not_durable(11)]), part);
+    finds(Told::failing().extend(1, 10, &[released(10)]), part);
+    finds(Told::held().release(1, 10, "0", &[extended(10, 5)]), part);
+}
+
+#[test]
+fn a_lost_grant_that_is_not_taken_back_is_found() {
+    let part = "the token being active is false";
+    let mut told = Told::held();
+    told.fail(1, &[10], &[]).unwrap();
+    finds(told.release(1, 10, "0", &[released(10)]), part);
+    // Another grant is not lost with it.
+    let mut told = Told::held();
+    told.fail(1, &[9], &[]).unwrap();
+    finds(told.release(1, 10, "0", &[not_held(10)]), "the token being active is true");
 }

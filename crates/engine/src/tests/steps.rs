@@ -133,3 +133,25 @@ fn a_cancel_finds_its_attempt_among_many_of_the_same_name() {
     });
     assert_eq!(engine.counts().waiters, 0);
 }
+
+/// What a checkpoint pays for: each lease once, and the room that was given back a chunk at a time.
+#[test]
+fn a_walk_takes_a_step_for_each_lease_and_each_empty_chunk() {
+    const KEYS: u32 = 100_000;
+    let mut engine = engine();
+    let holder = engine.open_session();
+    for nth in 0..KEYS {
+        acquire(&mut engine, holder, &format!("key {nth}"), 0, nth.into());
+    }
+    count(&mut engine, KEYS.into(), [6, 7], |engine, nth| {
+        assert_eq!(engine.held_from(nth as u32).unwrap().token, nth + 1);
+    });
+    for nth in 0..KEYS - 1 {
+        release(&mut engine, holder, &format!("key {nth}"), u64::from(nth) + 1);
+    }
+    let most = u64::from(KEYS / 64) + 7;
+    count(&mut engine, 1, [most, most], |engine, _| {
+        assert_eq!(engine.held_from(0).unwrap().place, KEYS - 1);
+    });
+    count(&mut engine, 1, [2, 2], |engine, _| assert_eq!(engine.held_from(KEYS), None));
+}

@@ -33,10 +33,28 @@ fn the_lowest_free_slot_is_taken() {
                 assert_eq!(slots.give(slot), chunk_is_free);
             }
         }
-        assert!(slots.taken_from(0).eq(taken.iter().copied()));
+        for from in [0, 1, 63, 64, 65, 4095, 4096, 4199, 4200, u32::MAX - 1, u32::MAX] {
+            assert!(slots.taken_from(from).eq(taken.range(from..).copied()), "from {from}");
+        }
     }
     assert!(!slots.is_taken(1));
     assert!(!slots.is_taken(u32::MAX));
+}
+
+#[test]
+fn taken_slots_at_the_ends_of_chunks_are_found() {
+    let mut slots = SlotSet::default();
+    assert_eq!((slots.taken_from(0).next(), slots.taken_from(u32::MAX).next()), (None, None));
+    (0..256).for_each(|slot| assert_eq!(slots.take(), slot));
+    let is_last = |slot: &u32| [127, 192, 255].contains(slot);
+    (0..256).filter(|slot| !is_last(slot)).for_each(|slot| _ = slots.give(slot));
+    let first = |from| slots.taken_from(from).next();
+    assert_eq!([0, 63, 64, 127, 128].map(first), [127, 127, 127, 127, 192].map(Some));
+    assert_eq!([191, 192, 193, 255, 256].map(first), [Some(192), Some(192), Some(255), Some(255), None]);
+    // A chunk costs one look, however many of its slots are free.
+    let before = slots.steps.get();
+    assert!(slots.taken_from(0).eq([127, 192, 255]));
+    assert_eq!(slots.steps.get() - before, 2 + 1 + 2 + 1);
 }
 
 #[test]

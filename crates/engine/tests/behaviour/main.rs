@@ -10,5 +10,6 @@ mod misuse;
 mod model;
 mod naive;
 mod say;
+mod told;
 mod transcripts;
 mod world;

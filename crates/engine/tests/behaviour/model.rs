@@ -1,4 +1,5 @@
-//! Random commands, times and ends of sessions against the naive engine; every effect is compared.
+//! Random commands, times, ends of sessions and failures of the storage against the naive engine; every decision and
+//! every answer is compared, in their order.
 
 use crate::naive::Naive;
 use crate::say;
@@ -75,6 +76,11 @@ enum Op {
         unsent: u8,
     },
     Drain,
+    /// Each bit of `lost` says whether a grant, the last first, was not made durable.
+    StorageFails {
+        lost: u8,
+    },
+    StorageWorks,
 }
 
 #[derive(Debug, Clone)]
@@ -150,6 +156,8 @@ fn op() -> impl Strategy<Value = Op> {
         40 => Just(Op::Open),
         30 => (session(), any::<u8>()).prop_map(|(session, unsent)| Op::Close { session, unsent }),
         1 => Just(Op::Drain),
+        4 => any::<u8>().prop_map(|lost| Op::StorageFails { lost }),
+        40 => Just(Op::StorageWorks),
     ]
 }
 
@@ -178,9 +186,10 @@ impl Both {
     }
 
     fn compare(&mut self, effects: &[Effect]) {
-        assert_eq!(say::lines(effects), self.naive.said());
+        assert_eq!(say::all(&self.world.told), self.naive.said());
         assert_eq!(self.world.engine.counts(), self.naive.counts());
         assert_eq!(self.world.next_deadline_ms(), self.naive.next_deadline());
+        assert_eq!(self.world.engine.is_storage_failing(), self.naive.storage_failing);
         for effect in effects {
             self.seen.insert(kind(&effect.answer));
             self.grants.extend(grant(effect).map(|unsent| (unsent.token, (effect.session, unsent))));
@@ -210,12 +219,10 @@ impl Both {
     /// Closes a session. Each bit of `unsent` says whether a grant to it, the last first, was never sent.
     fn close(&mut self, session: Index, unsent: u8) {
         let session = self.sessions.remove(session.index(self.sessions.len()));
-        let grants = self.grants.values().rev().filter(|grant| grant.0 == session).enumerate();
-        let unsent: Vec<UnsentGrant> =
-            grants.take(8).filter(|(nth, _)| unsent >> nth & 1 == 1).map(|(_, grant)| grant.1).collect();
+        let unsent = some_of(self.grants.values().rev().filter(|grant| grant.0 == session), unsent);
         self.grants.retain(|_, grant| grant.0 != session);
         let effects = self.world.close(session, &unsent);
-        self.naive.close(session.0, &unsent.iter().map(|grant| grant.token).collect::<Vec<_>>());
+        self.naive.close(session.0, &tokens(&unsent));
         self.compare(&effects);
         if self.sessions.is_empty() {
             self.open();
@@ -281,8 +288,29 @@ impl Both {
                 self.naive.drain();
                 self.compare(&effects);
             }
+            Op::StorageFails { lost } => {
+                let lost = some_of(self.grants.values().rev(), lost);
+                let effects = self.world.storage_fails(&lost);
+                self.naive.storage_fails(&tokens(&lost));
+                self.compare(&effects);
+            }
+            Op::StorageWorks => {
+                self.world.storage_works();
+                self.naive.storage_works();
+                self.compare(&[]);
+            }
         }
     }
+}
+
+/// Of the first eight grants those whose bit is set.
+fn some_of<'a>(grants: impl Iterator<Item = &'a (SessionId, UnsentGrant)>, bits: u8) -> Vec<UnsentGrant> {
+    let chosen = grants.take(8).enumerate().filter(|(nth, _)| bits >> nth & 1 == 1);
+    chosen.map(|(_, grant)| grant.1).collect()
+}
+
+fn tokens(grants: &[UnsentGrant]) -> Vec<u64> {
+    grants.iter().map(|grant| grant.token).collect()
 }
 
 /// The op of an answer, and what tells apart those of one op.
@@ -320,6 +348,7 @@ fn the_random_operations_get_every_kind_of_answer() {
         "B 3",
         "B 4",
         "B 5",
+        "B 6",
         "E",
         "N",
         "Q 0 0",
@@ -329,6 +358,7 @@ fn the_random_operations_get_every_kind_of_answer() {
         "Q 2 1",
         "R",
         "T",
+        "X 10",
     ];
     assert!(seen.iter().eq(expected), "{seen:?}");
 }

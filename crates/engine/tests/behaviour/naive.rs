@@ -1,5 +1,6 @@
 //! The same rules in the plainest way: vectors, searched from end to end at every step.
 
+use crate::say;
 use lockstead_engine::{Command, Counts, Limits, Progress};
 
 #[derive(Debug, Clone)]
@@ -43,6 +44,7 @@ pub struct Naive {
     pub keys: Vec<Key>,
     recovery_ends: Option<u64>,
     draining: bool,
+    pub storage_failing: bool,
     next_token: u64,
     /// Counts everything that is armed or parked.
     clock: u64,
@@ -58,6 +60,7 @@ impl Naive {
             keys: Vec::new(),
             recovery_ends,
             draining: false,
+            storage_failing: false,
             next_token: last + 1,
             clock: 0,
             said: Vec::new(),
@@ -70,7 +73,7 @@ impl Naive {
         naive
     }
 
-    /// What was said since the last call.
+    /// What was said since the last call, decisions and answers.
     pub fn said(&mut self) -> Vec<String> {
         std::mem::take(&mut self.said)
     }
@@ -114,6 +117,7 @@ impl Naive {
                 None => self.say(session, format!("N token={token}")),
             },
             Command::Extend { lease_s, token, key } => match self.held(key, token) {
+                Some(_) if self.storage_failing => self.say(session, format!("X token={token} code=10")),
                 Some(key) => {
                     let lease_s = lease_s.min(self.limits.max_lease_s);
                     let ends = self.now + 1000 * u64::from(lease_s) + 1;
@@ -121,6 +125,7 @@ impl Naive {
                     let lease = self.keys[key].lease.as_mut().unwrap();
                     if ends > lease.ends {
                         *lease = Lease { token, ends, armed };
+                        self.said.push(say::extended(&self.keys[key].name, token, ends));
                     }
                     self.say(session, format!("E token={token} lease={lease_s}"));
                 }
@@ -154,7 +159,11 @@ impl Naive {
             key.queue.retain(|waiter| waiter.session != session);
         }
         self.forget_free_keys();
-        for token in unsent {
+        self.take_back(unsent);
+    }
+
+    fn take_back(&mut self, tokens: &[u64]) {
+        for token in tokens {
             let held = |key: &Key| key.lease.as_ref().is_some_and(|lease| lease.token == *token);
             if let Some(key) = self.keys.iter().position(held) {
                 self.free(key);
@@ -164,10 +173,24 @@ impl Naive {
 
     pub fn drain(&mut self) {
         self.draining = true;
+        self.send_away(5);
+    }
+
+    pub fn storage_fails(&mut self, lost: &[u64]) {
+        self.storage_failing = true;
+        self.send_away(6);
+        self.take_back(lost);
+    }
+
+    pub fn storage_works(&mut self) {
+        self.storage_failing = false;
+    }
+
+    fn send_away(&mut self, reason: u8) {
         let mut waiters: Vec<Waiter> = self.keys.iter_mut().flat_map(|key| key.queue.drain(..)).collect();
         waiters.sort_by_key(|waiter| (waiter.ends, waiter.armed));
         for waiter in waiters {
-            self.say(waiter.session, format!("B owner={} reason=5", waiter.owner));
+            self.say(waiter.session, format!("B owner={} reason={reason}", waiter.owner));
         }
         self.forget_free_keys();
     }
@@ -179,6 +202,9 @@ impl Naive {
         let of_session = self.waiters(|waiter| waiter.session == session);
         if self.draining {
             return self.say(session, format!("B owner={owner} reason=5"));
+        }
+        if self.storage_failing {
+            return self.say(session, format!("B owner={owner} reason=6"));
         }
         if waits && wait_s == 0 {
             return self.say(session, format!("T owner={owner}"));
@@ -205,7 +231,8 @@ impl Naive {
     }
 
     fn free(&mut self, key: usize) {
-        self.keys[key].lease = None;
+        let lease = self.keys[key].lease.take().unwrap();
+        self.said.push(say::freed(&self.keys[key].name, lease.token));
         self.keys[key].parked = self.tick();
         if self.recovery_ends.is_none() {
             self.grant_first(key);
@@ -224,6 +251,7 @@ impl Naive {
         let armed = self.tick();
         self.next_token += 1;
         self.keys[key].lease = Some(Lease { token, ends, armed });
+        self.said.push(say::granted(&self.keys[key].name, token, ends));
         let waited = (self.now - waiter.asked).saturating_sub(1);
         self.say(waiter.session, format!("A owner={owner} token={token} lease={lease_s} waited={waited}"));
     }

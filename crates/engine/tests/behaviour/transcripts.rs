@@ -13,6 +13,7 @@
 //! NAME cancel KEY owner=N             NAME query KEY id=N
 //! close NAME [unsent=TOKEN,..]
 //! drain
+//! storage_fails [lost=TOKEN,..]       storage_works
 //! counts                              says what the table holds and when something is due next
 //! ```
 
@@ -111,6 +112,15 @@ impl Scene {
                 let effects = self.world().drain();
                 self.say(&effects)
             }
+            ["storage_fails", ref lost @ ..] => {
+                let lost = self.grants(lost, "lost=");
+                let effects = self.world().storage_fails(&lost);
+                self.say(&effects)
+            }
+            ["storage_works"] => {
+                self.world().storage_works();
+                Vec::new()
+            }
             ["counts"] => {
                 let counts = self.world().engine.counts();
                 let next = self.world().next_deadline_ms();
@@ -157,10 +167,15 @@ impl Scene {
 
     fn close(&mut self, name: &str, unsent: &[&str]) -> Vec<String> {
         let session = self.sessions.remove(name).unwrap();
-        let tokens = unsent.iter().flat_map(|word| word.strip_prefix("unsent=").unwrap().split(','));
-        let unsent: Vec<_> = tokens.map(|token| self.grants[&token.parse().unwrap()]).collect();
+        let unsent = self.grants(unsent, "unsent=");
         let effects = self.world().close(session, &unsent);
         self.say(&effects)
+    }
+
+    /// The grants whose tokens are listed.
+    fn grants(&self, words: &[&str], name: &str) -> Vec<UnsentGrant> {
+        let tokens = words.iter().flat_map(|word| word.strip_prefix(name).unwrap().split(','));
+        tokens.map(|token| self.grants[&token.parse().unwrap()]).collect()
     }
 
     fn say(&mut self, effects: &[Effect]) -> Vec<String> {

@@ -1,5 +1,7 @@
-//! An engine with its clock and its watchers: every step is checked against the invariants.
+//! An engine with its clock and its watchers: every step is checked against the invariants, and its decisions against
+//! what it holds.
 
+use crate::told::{Leases, Told};
 use lockstead_engine::invariants::{self, History};
 use lockstead_engine::{Answer, Command, Effect, Engine, Instant, Limits, Progress, SessionId, UnsentGrant};
 
@@ -12,6 +14,10 @@ pub const ALL: usize = 50_000;
 pub struct World {
     pub engine: Engine,
     pub history: History,
+    /// What the last step did, decisions and answers.
+    pub told: Told,
+    /// What its decisions so far alone would restore.
+    leases: Leases,
     now: Instant,
 }
 
@@ -20,10 +26,12 @@ impl World {
     pub fn restored(limits: Limits, recovery_ends_ms: Option<u64>, leases: &[(&str, u64, u64)]) -> Self {
         let now = Instant(0);
         let engine = Engine::new(limits, SEED, now, recovery_ends_ms.map(Instant));
-        let mut world = Self { engine, history: History::new(), now };
+        let history = History::new();
+        let mut world = Self { engine, history, told: Told::default(), leases: Leases::default(), now };
         for &(key, token, ends_ms) in leases {
             world.engine.restore(key, token, Instant(ends_ms));
             world.history.restored(key, token, Instant(ends_ms)).unwrap();
+            world.leases.restored(key, token, Instant(ends_ms));
         }
         let first = world.engine.last_token() + 1;
         world.engine.supply_tokens(first, 1 << 40);
@@ -55,39 +63,57 @@ impl World {
 
     /// Goes on to an instant and does some of what is due.
     pub fn slice(&mut self, now_ms: u64, budget: usize) -> (Vec<Effect>, Progress) {
-        self.now = Instant(now_ms);
-        let mut effects = Vec::new();
-        let progress = self.engine.advance(self.now, budget, &mut effects);
+        let now = Instant(now_ms);
+        self.now = now;
+        let (effects, progress) = self.step(|engine, told| engine.advance(now, budget, told));
         let engine = &self.engine;
-        self.history.advanced(self.now, progress, &effects, |key| engine.key(key)).unwrap();
-        invariants::check(engine).unwrap();
+        self.history.advanced(now, progress, &effects, |key| engine.key(key)).unwrap();
         (effects, progress)
     }
 
     pub fn run(&mut self, session: SessionId, command: Command<'_>) -> Vec<Effect> {
-        let mut effects = Vec::new();
-        self.engine.run(self.now, session, command, &mut effects);
+        let now = self.now;
+        let (effects, ()) = self.step(|engine, told| engine.run(now, session, command, told));
         let engine = &self.engine;
-        self.history.ran(self.now, session, command, &effects, |key| engine.key(key)).unwrap();
-        invariants::check(engine).unwrap();
+        self.history.ran(now, session, command, &effects, |key| engine.key(key)).unwrap();
         effects
     }
 
     pub fn close(&mut self, session: SessionId, unsent: &[UnsentGrant]) -> Vec<Effect> {
-        let mut effects = Vec::new();
-        self.engine.close_session(self.now, session, unsent.iter().copied(), &mut effects);
+        let (now, grants) = (self.now, unsent.iter().copied());
+        let (effects, ()) = self.step(|engine, told| engine.close_session(now, session, grants, told));
         let engine = &self.engine;
-        self.history.closed(self.now, session, unsent, &effects, |key| engine.key(key)).unwrap();
-        invariants::check(engine).unwrap();
+        self.history.closed(now, session, unsent, &effects, |key| engine.key(key)).unwrap();
         effects
     }
 
     pub fn drain(&mut self) -> Vec<Effect> {
-        let mut effects = Vec::new();
-        self.engine.drain(&mut effects);
+        let (effects, ()) = self.step(Engine::drain);
         self.history.drained(self.now, &effects).unwrap();
-        invariants::check(&self.engine).unwrap();
         effects
+    }
+
+    /// The storage fails; these grants are lost.
+    pub fn storage_fails(&mut self, lost: &[UnsentGrant]) -> Vec<Effect> {
+        let grants = lost.iter().copied();
+        let (effects, ()) = self.step(|engine, told| engine.storage_fails(grants, told));
+        self.history.storage_failed(self.now, lost, &effects).unwrap();
+        effects
+    }
+
+    pub fn storage_works(&mut self) {
+        self.step(|engine, _| engine.storage_works());
+        self.history.storage_worked();
+    }
+
+    /// One step of the engine; the answers of what it did.
+    fn step<T>(&mut self, step: impl FnOnce(&mut Engine, &mut Told) -> T) -> (Vec<Effect>, T) {
+        self.told = Told::default();
+        let result = step(&mut self.engine, &mut self.told);
+        self.leases.follow(&self.told).unwrap();
+        self.leases.are_held_by(&self.engine).unwrap();
+        invariants::check(&self.engine).unwrap();
+        (self.told.answers(), result)
     }
 
     pub fn acquire(

@@ -44,7 +44,7 @@ impl Recorder {
             raw,
             run,
             calls: Vec::new(),
-            next_id: (1 << 63) + number * IDS,
+            next_id: (1 << 63) | (number * IDS),
             unsent: 0,
             bytes: Vec::new(),
             by_id: HashMap::new(),

@@ -2,7 +2,7 @@
 
 use super::scene::{KEY, LEASE_END_MS, OTHER_KEY, RECOVERY_END_MS, START_MS, Scene, WAITS_S};
 use crate::world::{World, grant};
-use lockstead_engine::{Answer, Counts, Effect, Limits};
+use lockstead_engine::{Answer, Counts, Effect, Limits, UnsentGrant};
 use lockstead_proto::{BusyReason, KeyState as State};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,14 @@ pub enum Condition {
     None,
     Recovering,
     Draining,
+    StorageFailing,
+}
+
+impl Condition {
+    /// Whether the waiters are sent away when it starts, and nobody waits as long as it lasts.
+    pub fn sends_away(self) -> bool {
+        matches!(self, Self::Draining | Self::StorageFailing)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -67,9 +75,7 @@ fn acquire(wait_s: u8, key: KeyState, condition: Condition) -> String {
     let mut refusals = Vec::new();
     loop {
         let mut scene = Scene::without_waiters(limits, key, condition);
-        if condition == Condition::Draining {
-            assert_eq!(scene.world.drain(), []);
-        }
+        assert_eq!(scene.start(), []);
         let (name, limit, reason) = match attempt(&mut scene, wait_s) {
             Ok(outcome) => return [vec![outcome], refusals].concat().join("; "),
             Err(BusyReason::KeyQueueFull) => ("key's waiters", &mut limits.max_waiters_per_key, 1),
@@ -108,6 +114,7 @@ fn attempt(scene: &mut Scene, wait_s: u8) -> Result<String, BusyReason> {
             match answer {
                 Answer::Timeout { owner: 9 } => Ok("`T`".into()),
                 Answer::Busy { owner: 9, reason: BusyReason::Draining } => Ok("`B` 5".into()),
+                Answer::Busy { owner: 9, reason: BusyReason::NotDurable } => Ok("`B` 6".into()),
                 Answer::Busy { owner: 9, reason } => Err(reason),
                 other => panic!("{other:?}"),
             }
@@ -152,6 +159,16 @@ fn extend_active(key: KeyState, condition: Condition) -> String {
     if key == KeyState::Free {
         assert_eq!(scene.answer(&effects), Answer::NotHeld { token });
         return "`N`".into();
+    }
+    if condition == Condition::StorageFailing {
+        let before = scene.state();
+        for lease_s in [1, 255] {
+            let effects = scene.world.extend(session, KEY, lease_s, token);
+            assert_eq!(scene.answer(&effects), Answer::NotDurable { token });
+            assert_eq!(scene.state(), before);
+        }
+        assert_eq!(scene.answer(&effects), Answer::NotDurable { token });
+        return "`X` 10, end unchanged".into();
     }
     // The first would end earlier, the second later.
     assert_eq!(scene.answer(&effects), Answer::Extended { token, lease_s: 1 });
@@ -229,7 +246,7 @@ fn lease_ends(key: KeyState, condition: Condition) -> String {
     assert_eq!(scene.world.engine.counts().keys, 1);
     let mut scene = Scene::new(key, condition);
     let next = scene.waiters.len();
-    if condition != Condition::Draining {
+    if !condition.sends_away() {
         let effects = scene.world.acquire(scene.asker, KEY, 255, 30, 9);
         assert_eq!(effects, []);
     }
@@ -329,4 +346,43 @@ pub fn draining_ends() -> String {
     let answer = Answer::Busy { owner: 9, reason: BusyReason::Draining };
     assert_eq!(scene.answer(&effects), answer);
     "–".into()
+}
+
+/// The waiters are sent away first, so that nobody is granted what is freed; and only the exact token is.
+pub fn storage_failing_starts() -> String {
+    let lose = |token: fn(&Scene) -> u64| {
+        let mut scene = Scene::new(KeyState::Held, Condition::None);
+        let grant = scene.grant.expect("it was not restored");
+        let effects = scene.world.storage_fails(&[UnsentGrant { token: token(&scene), ..grant }]);
+        let busy = |owner| Answer::Busy { owner, reason: BusyReason::NotDurable };
+        let [first, second] = scene.waiters[..] else { panic!("there are two waiters") };
+        let expected =
+            [(first, 50), (second, 51)].map(|(session, owner)| Effect { session, answer: busy(owner) });
+        assert_eq!(effects, expected);
+        scene.waiters.clear();
+        scene
+    };
+    let mut scene = lose(|scene| scene.other_token);
+    assert_eq!(scene.key_state().0, State::Held);
+    let mut scene = lose(|scene| scene.token);
+    let lost = scene.freed(&[]);
+    assert_eq!(scene.world.engine.counts(), Counts { held: 1, keys: 1, waiters: 0 });
+    format!("every waiter: `B` 6; grants that could not be made durable: freed, {lost}")
+}
+
+/// It does not end with time, and then everything is as if it had never been.
+pub fn storage_failing_ends() -> String {
+    let mut scene = Scene::new(KeyState::Held, Condition::StorageFailing);
+    let session = scene.asker;
+    scene.world.at(LEASE_END_MS - 1);
+    let effects = scene.world.acquire(session, KEY, 0, 1, 9);
+    assert_eq!(scene.answer(&effects), Answer::Busy { owner: 9, reason: BusyReason::NotDurable });
+    scene.world.storage_works();
+    let token = scene.token;
+    let effects = scene.world.extend(session, KEY, 90, token);
+    assert_eq!(scene.answer(&effects), Answer::Extended { token, lease_s: 90 });
+    assert_eq!(scene.world.acquire(session, KEY, 9, 30, 9), []);
+    assert!(grant(&scene.world.release(session, KEY, token)[1]).is_some());
+    scene.world.take(session, "free", 1);
+    "grants go on".into()
 }

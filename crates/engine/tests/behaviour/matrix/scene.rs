@@ -38,15 +38,24 @@ impl Scene {
                 scene.waiters.push(session);
             }
         }
-        if condition == Condition::Draining {
-            assert_eq!(scene.world.drain().len(), scene.waiters.len());
+        let told = scene.start().len();
+        if condition.sends_away() {
+            assert_eq!(told, scene.waiters.len());
             scene.waiters.clear();
         }
-        scene.condition = condition;
         scene
     }
 
-    /// The scene before anybody waits, and before draining.
+    /// Lets the condition start, if it is one that starts while the server runs.
+    pub fn start(&mut self) -> Vec<Effect> {
+        match self.condition {
+            Condition::None | Condition::Recovering => Vec::new(),
+            Condition::Draining => self.world.drain(),
+            Condition::StorageFailing => self.world.storage_fails(&[]),
+        }
+    }
+
+    /// The scene before anybody waits, and before the condition starts.
     pub fn without_waiters(limits: Limits, key: KeyState, condition: Condition) -> Self {
         let held = key == KeyState::Held;
         if condition == Condition::Recovering {
