@@ -1,5 +1,5 @@
-//! Loaded into a server by LD_PRELOAD, stands before fsync(2) and fdatasync(2): holds them back while one file is there,
-//! lets them fail while another is, and counts them in a third. See `lockstead_testkit::syncs`.
+//! Loaded into a server by LD_PRELOAD, stands before fsync(2) and fdatasync(2): holds them back while one file is
+//! there, lets them fail while another is, and counts them in a third. See `lockstead_testkit::syncs`.
 //!
 //! Plain system calls throughout: this may run inside any caller.
 

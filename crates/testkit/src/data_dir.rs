@@ -65,8 +65,8 @@ impl std::fmt::Debug for Snapshot {
     }
 }
 
-/// How many bytes the files of a directory have at one moment, whatever is made, grows and vanishes meanwhile. It may be
-/// a little less, never more.
+/// How many bytes the files of a directory have at one moment, whatever is made, grows and vanishes meanwhile. It may
+/// be a little less, never more.
 ///
 /// # Panics
 /// When the directory cannot be read.

@@ -1,8 +1,8 @@
 //! What clients saw over many runs of one server, to be judged afterwards.
 //!
-//! All times are of CLOCK_BOOTTIME ([`crate::boottime`]): before a request was handed to the kernel, and when its answer
-//! had been read. What happened in between is unknown, and every rule allows for it: a fault is found only where no
-//! instant in between could make it right.
+//! All times are of CLOCK_BOOTTIME ([`crate::boottime`]): before a request was handed to the kernel, and when its
+//! answer had been read. What happened in between is unknown, and every rule allows for it: a fault is found only
+//! where no instant in between could make it right.
 
 mod durable;
 mod recorder;

@@ -15,8 +15,8 @@ pub fn make_private() -> io::Result<()> {
     sys::unshare_mounts()
 }
 
-/// Mounts a file system in memory over a directory, with room for so many bytes. The calling thread must have mounts of
-/// its own ([`make_private`]).
+/// Mounts a file system in memory over a directory, with room for so many bytes. The calling thread must have mounts
+/// of its own ([`make_private`]).
 ///
 /// # Errors
 /// When this process may not do that.

@@ -4,8 +4,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The library of this name, beside the running test program. `cargo test --workspace` has built it; for a test run of
-/// one package it is built here.
+/// The library of this name, beside the running test program. `cargo test --workspace` has built it; for a test run
+/// of one package it is built here.
 ///
 /// # Panics
 /// When it cannot be built.

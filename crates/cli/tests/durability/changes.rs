@@ -25,8 +25,8 @@ fn the_mode_may_change_from_run_to_run() {
     }
 }
 
-/// docs/guarantees.md: the longest lease is for new leases; one from before goes on to its true end, and an extend never
-/// shortens it.
+/// docs/guarantees.md: the longest lease is for new leases; one from before goes on to its true end, and an extend
+/// never shortens it.
 #[test]
 fn a_lower_longest_lease_leaves_older_leases_alone() {
     for mode in BOTH {
@@ -47,15 +47,13 @@ fn a_lower_longest_lease_leaves_older_leases_alone() {
         assert!(session.query("longer").1 > 50_000, "{mode}: the older lease was shortened");
         session.send(&frame::acquire(20, 1, 4, "old"));
         let next = session.granted(4, asked, 10 * SECOND, "the holder after an old lease");
-        let mut ends = Ends::of(format!("{mode}: a lease above the longest"));
-        ends.judge(old.begun(), old.lease(), next.at);
-        ends.finish();
+        Ends::of(format!("{mode}: a lease above the longest")).judge(old.begun(), old.lease(), next.at);
         session.release(longer.token, "longer");
     }
 }
 
-/// docs/journal-format.md, *Reading*: a run may be followed by a recovery as long as the longest lease that it restored,
-/// also if it gave none of its own.
+/// docs/journal-format.md, *Reading*: a run may be followed by a recovery as long as the longest lease that it
+/// restored, also if it gave none of its own.
 #[test]
 fn a_recovery_lasts_as_long_as_what_the_last_run_restored() {
     let place = Place::new();
@@ -74,7 +72,8 @@ fn a_recovery_lasts_as_long_as_what_the_last_run_restored() {
     assert!(range.contains(&remaining_ms.into()), "{remaining_ms} ms of {ceiling_ms} are left");
 }
 
-/// docs/guarantees.md: a lease above all before it is given only when the journal knows that there may be such leases.
+/// docs/guarantees.md: a lease above all before it is given only when the journal knows that there may be such
+/// leases.
 #[test]
 fn the_lease_ceiling_is_written_before_the_lease() {
     for mode in BOTH {

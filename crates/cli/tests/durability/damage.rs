@@ -110,8 +110,8 @@ fn a_segment_that_is_cut_goes_on_from_its_last_whole_batch() {
     }
 }
 
-/// docs/journal-format.md, *Reading*: a bad batch with a good one behind it is corruption. The start stops, names file
-/// and offset, and changes nothing.
+/// docs/journal-format.md, *Reading*: a bad batch with a good one behind it is corruption. The start stops, names
+/// file and offset, and changes nothing.
 #[test]
 fn a_flipped_byte_in_the_middle_stops_the_start() {
     for mode in ["process", "machine"] {
@@ -141,8 +141,8 @@ fn expect_corruption(mode: &str, dir: &std::path::Path, file: &str, offset: usiz
     assert!(before == Snapshot::of(dir), "a refused start changed {before:?} to {:?}", Snapshot::of(dir));
 }
 
-/// docs/journal-format.md, *Reading*: if the bytes of the last batch are there but bad, somebody may have been told of it.
-/// It is dropped with a warning, and nothing is granted for as long as any lease can last.
+/// docs/journal-format.md, *Reading*: if the bytes of the last batch are there but bad, somebody may have been told
+/// of it. It is dropped with a warning, and nothing is granted for as long as any lease can last.
 #[test]
 fn a_last_batch_that_is_bad_is_dropped_and_recovered_from() {
     for mode in ["process", "machine"] {
@@ -174,8 +174,8 @@ pub fn expect_long_recovery(session: &mut Raw) {
     assert!(range.contains(&remaining_ms), "{remaining_ms} ms are left of the recovery");
 }
 
-/// docs/journal-format.md, *The directory*: a segment has a readable run record from its first moment on, so one without
-/// was damaged, on whatever boot.
+/// docs/journal-format.md, *The directory*: a segment has a readable run record from its first moment on, so one
+/// without was damaged, on whatever boot.
 #[test]
 fn a_segment_without_a_run_record_stops_the_start() {
     let mut specimen = Specimen::of_mode("process");
@@ -231,8 +231,8 @@ fn a_newer_format_stops_the_start() {
     refuses_unchanged(&dir, "same", &[&specimen.name, "version 77"]);
 }
 
-/// docs/journal-format.md, *The directory* and *Log*: what is being made means nothing, what is older than a checkpoint
-/// is never read, and other names are left alone.
+/// docs/journal-format.md, *The directory* and *Log*: what is being made means nothing, what is older than a
+/// checkpoint is never read, and other names are left alone.
 #[test]
 fn what_is_not_part_of_the_log_does_no_harm() {
     let mut specimen = Specimen::of_mode("process");

@@ -10,9 +10,9 @@ fn second_boot(mode: &str, dir: &Path) -> Builder {
     on_boot(serve(mode, dir), &dir.with_extension("boot"), "second")
 }
 
-/// docs/journal-format.md, *Reading*: in mode `process` nothing is sure to be on the disk when the machine stops. From
-/// the first bad batch on everything is dropped, and the start recovers anyway; but lease and token ceilings count
-/// wherever they stand.
+/// docs/journal-format.md, *Reading*: in mode `process` nothing is sure to be on the disk when the machine stops.
+/// From the first bad batch on everything is dropped, and the start recovers anyway; but lease and token ceilings
+/// count wherever they stand.
 #[test]
 fn mode_process_drops_everything_from_the_first_bad_batch_on() {
     let mut specimen = Specimen::new(|place| place.serve_on_boot("process", "first").start());
@@ -49,8 +49,8 @@ fn mode_process_drops_everything_from_the_first_bad_batch_on() {
     }
 }
 
-/// docs/journal-format.md, *Reading*: in mode `machine` everything that was answered was on the disk, so the rules are
-/// those of the same boot.
+/// docs/journal-format.md, *Reading*: in mode `machine` everything that was answered was on the disk, so the rules
+/// are those of the same boot.
 #[test]
 fn mode_machine_is_as_strict_as_on_the_same_boot() {
     let mut specimen = Specimen::new(|place| place.serve_on_boot("machine", "first").start());

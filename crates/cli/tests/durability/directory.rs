@@ -39,7 +39,8 @@ fn a_second_server_on_a_directory_says_so_and_stops() {
     }
 }
 
-/// docs/guarantees.md: whoever requires data is not served an empty directory, which may be a volume that is not mounted.
+/// docs/guarantees.md: whoever requires data is not served an empty directory, which may be a volume that is not
+/// mounted.
 #[test]
 fn an_empty_directory_is_refused_where_data_is_required() {
     let place = Place::new();

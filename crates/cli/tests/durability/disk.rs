@@ -1,7 +1,7 @@
 //! A small disk of a test's own, and other things that it mounts.
 //!
-//! The disk is a file system in memory. Mounting it takes the rights of root, or a user namespace (`unshare -Urm`); where
-//! neither is to be had, the tests say so and judge nothing.
+//! The disk is a file system in memory. Mounting it takes the rights of root, or a user namespace (`unshare -Urm`);
+//! where neither is to be had, the tests say so and judge nothing.
 
 use crate::support::{Place, serve};
 use lockstead_testkit::{Server, mounts};

@@ -48,8 +48,8 @@ fn await_grants(session: &mut Raw, key: &str) -> u64 {
     unreachable!("there are more owners than time")
 }
 
-/// docs/protocol.md, *Request × key state*: nothing is granted and no end moves; releases work; when there is room again,
-/// grants go on, and nothing that was answered is lost.
+/// docs/protocol.md, *Request × key state*: nothing is granted and no end moves; releases work; when there is room
+/// again, grants go on, and nothing that was answered is lost.
 #[test]
 fn a_full_disk_grants_nothing_and_loses_nothing() {
     with_disk("full_disk::a_full_disk_grants_nothing_and_loses_nothing", |disk| {
@@ -125,8 +125,8 @@ fn is_active_while_full(session: &mut Raw, key: &str, token: u64) -> bool {
     answer.is_error(10, token)
 }
 
-/// docs/guarantees.md: a start that cannot write its checkpoint serves what it knows as *storage failing*; however often
-/// it is killed, nothing of that is lost, and when there is room grants go on.
+/// docs/guarantees.md: a start that cannot write its checkpoint serves what it knows as *storage failing*; however
+/// often it is killed, nothing of that is lost, and when there is room grants go on.
 #[test]
 fn a_start_on_a_full_disk_serves_what_it_knows() {
     with_disk("full_disk::a_start_on_a_full_disk_serves_what_it_knows", |disk| {

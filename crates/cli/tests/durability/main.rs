@@ -1,6 +1,6 @@
-//! The outside checker of durability: the real program, real files, kill -9 and damage, judged from what clients saw and
-//! from the bytes on disk. It shares no code with what it checks: requests and answers are raw bytes, journals are read
-//! by the reader of `crates/testkit`, which was written from docs/journal-format.md alone.
+//! The outside checker of durability: the real program, real files, kill -9 and damage, judged from what clients saw
+//! and from the bytes on disk. It shares no code with what it checks: requests and answers are raw bytes, journals
+//! are read by the reader of `crates/testkit`, which was written from docs/journal-format.md alone.
 //!
 //! What only a machine that loses power can show is not here; the crash runs of `crates/journal` have that.
 //!

@@ -17,8 +17,8 @@ fn text(output: &Output) -> String {
     format!("{stdout}{stderr}")
 }
 
-/// docs/journal-format.md, *Repair*: without more it only reports; a cut writes a new directory, and the start that finds
-/// its mark grants nothing for as long as any lease can last.
+/// docs/journal-format.md, *Repair*: without more it only reports; a cut writes a new directory, and the start that
+/// finds its mark grants nothing for as long as any lease can last.
 #[test]
 fn a_cut_writes_a_new_directory_that_recovers() {
     let mut specimen = Specimen::of_mode("process");
@@ -52,8 +52,8 @@ fn a_cut_writes_a_new_directory_that_recovers() {
     refused(serve("process", &dir), &[&specimen.name]);
 }
 
-/// docs/journal-format.md, *Repair*: a directory that was put back from a copy is older than what was answered since, so
-/// it is marked, and recovers.
+/// docs/journal-format.md, *Repair*: a directory that was put back from a copy is older than what was answered since,
+/// so it is marked, and recovers.
 #[test]
 fn a_directory_that_was_put_back_recovers_once_it_is_marked() {
     let place = Place::new();

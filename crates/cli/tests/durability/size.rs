@@ -21,8 +21,8 @@ const LEASE_BYTES: u64 = 23;
 const EXTEND_EVERY: Duration = Duration::from_secs(60);
 const MIB: u64 = 1 << 20;
 
-/// docs/guarantees.md: at every moment the directory takes at most 64 MiB and three times the live leases; and a kill in
-/// the middle of it loses no lease that was answered, however many checkpoints there were.
+/// docs/guarantees.md: at every moment the directory takes at most 64 MiB and three times the live leases; and a kill
+/// in the middle of it loses no lease that was answered, however many checkpoints there were.
 #[test]
 fn the_directory_stays_small_under_full_load() {
     let seconds = std::env::var("DURABILITY_SIZE_S").map_or(5, |text| text.parse().unwrap());

@@ -46,8 +46,8 @@ fn expect_quiet(session: &mut Raw, what: &str) {
     assert_eq!(event, Event::Quiet, "{what}");
 }
 
-/// docs/guarantees.md, mode `machine`: a grant and an extend are answered when they are on the disk; what stands behind
-/// the extend waits with it, and nothing else waits.
+/// docs/guarantees.md, mode `machine`: a grant and an extend are answered when they are on the disk; what stands
+/// behind the extend waits with it, and nothing else waits.
 #[test]
 fn mode_machine_answers_a_grant_when_it_is_on_the_disk() {
     let disk = Controlled::new();
@@ -81,8 +81,8 @@ fn mode_machine_answers_a_grant_when_it_is_on_the_disk() {
     disk.judge_next_run("machine", &[("first", first.token), ("k", token)]);
 }
 
-/// docs/guarantees.md, mode `process`: the system has taken the record, and that is enough. A disk that does not answer
-/// delays no grant, and a kill loses none.
+/// docs/guarantees.md, mode `process`: the system has taken the record, and that is enough. A disk that does not
+/// answer delays no grant, and a kill loses none.
 #[test]
 fn mode_process_does_not_wait_for_the_disk() {
     let disk = Controlled::new();
@@ -116,8 +116,8 @@ fn mode_process_syncs_about_every_second() {
     }
 }
 
-/// docs/journal-format.md, *Records*: a lease longer than all before is given only when the disk knows that there may be
-/// such leases, in every mode.
+/// docs/journal-format.md, *Records*: a lease longer than all before is given only when the disk knows that there may
+/// be such leases, in every mode.
 #[test]
 fn a_longer_lease_waits_until_its_ceiling_is_on_the_disk() {
     for mode in BOTH {
@@ -139,8 +139,8 @@ fn a_longer_lease_waits_until_its_ceiling_is_on_the_disk() {
     }
 }
 
-/// docs/protocol.md, *Request × key state*: a sync that failed is not taken for one that worked. What waited for it is not
-/// granted; when the disk works again, grants go on, and nothing that was answered is lost.
+/// docs/protocol.md, *Request × key state*: a sync that failed is not taken for one that worked. What waited for it
+/// is not granted; when the disk works again, grants go on, and nothing that was answered is lost.
 #[test]
 fn a_sync_that_fails_grants_nothing() {
     for mode in BOTH {

@@ -7,8 +7,8 @@ use crate::journal::Tenure;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// In mode `process` and `machine`, whatever was answered stood in the journal before, and every start goes on with what
-/// was there: each fault a sentence.
+/// In mode `process` and `machine`, whatever was answered stood in the journal before, and every start goes on with
+/// what was there: each fault a sentence.
 pub fn judge_durability(history: &History) -> Vec<String> {
     let mut faults = Vec::new();
     let stories = stories(history, &mut faults);

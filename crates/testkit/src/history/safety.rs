@@ -99,8 +99,8 @@ fn nothing_lost(history: &History, story: &Story<'_>, faults: &mut Vec<String>) 
     }
 }
 
-/// A token is void after its end, and after a release in the same run. (A run that is killed may forget a release that
-/// it has answered.)
+/// A token is void after its end, and after a release in the same run. (A run that is killed may forget a release
+/// that it has answered.)
 fn nothing_outlived(history: &History, story: &Story<'_>, faults: &mut Vec<String>) {
     for (call, end) in story.outlived(history) {
         faults.push(format!("outlived: {:?} ends by {end:?}, but {call:?}", story.grant));

@@ -1,4 +1,5 @@
-//! Whoever waits for a key gets it when it becomes free: what the journal says of all holders, against what waiters saw.
+//! Whoever waits for a key gets it when it becomes free: what the journal says of all holders, against what waiters
+//! saw.
 
 use super::{Call, History, Request, Said};
 use crate::journal::Tenure;

@@ -54,8 +54,8 @@ impl Story<'_> {
         self.extends.iter().fold(self.unextended(), |end, call| end.max(extended(history, call)))
     }
 
-    /// Every answer that calls the token active although its lease had ended by itself before the request was sent, and
-    /// the end. No extend that came too late makes another one right.
+    /// Every answer that calls the token active although its lease had ended by itself before the request was sent,
+    /// and the end. No extend that came too late makes another one right.
     pub fn outlived(&self, history: &History) -> Vec<(&Call, Duration)> {
         let mut calls: Vec<&Call> = self.extends.iter().chain(&self.releases).copied().collect();
         calls.sort_by_key(|call| call.sent);
