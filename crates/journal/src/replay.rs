@@ -169,7 +169,10 @@ impl Log {
         let bad = self.segments.iter().position(|segment| segment.bad.is_some());
         let tail = match bad {
             Some(at) if another_boot && base.run.mode == Mode::Process => {
-                Some(self.tail(at, Dropped::OtherBoot))
+                // The checkpoint that begins a log was synced before it had its name, so this is not the machine's end;
+                // and the ceilings in it may be among what is bad.
+                let why = if base.is_complete { Dropped::OtherBoot } else { Dropped::Damaged };
+                Some(self.tail(at, why))
             }
             _ => self.judge_strictly(bad)?,
         };

@@ -121,6 +121,18 @@ fn in_process_after_another_boot_everything_from_the_first_bad_batch_on_is_dropp
 }
 
 #[test]
+fn in_process_after_another_boot_a_damaged_checkpoint_is_recovered_from_for_the_longest_lease() {
+    let (disk, token) = three_grants(Mode::Process);
+    let disk = Bench::open(disk, &options(Mode::Process, A, 3_000)).killed();
+    let second = batches(&newest(&disk).1)[1];
+    let bad = changed(&disk, |bytes| bytes[second.1 - 1] ^= 1);
+    let bench = Bench::open(bad, &options(Mode::Process, B, 500));
+    assert!(tokens_held(&bench).is_empty());
+    assert_eq!(bench.recovery_ends_ms, Some(500 + 255_000 + 1), "the ceilings are lost as well");
+    assert!(bench.first_token > token, "the run record tells how high tokens may have been");
+}
+
+#[test]
 fn ceilings_behind_a_bad_batch_still_count() {
     let (disk, _) = three_grants(Mode::Process);
     let mut bench = Bench::open(disk, &options(Mode::Process, A, 3_000));
