@@ -5,11 +5,13 @@
 #   ./run.sh machine            what is measured on, and which versions
 #   ./run.sh measure [ROUNDS]   W1, W2, W3 and the disk; one JSON line a measurement into $RES
 #   ./run.sh memory             W4
-#   ./run.sh table              medians (min-max) out of $RES
+#   ./run.sh table              medians (min-max) out of $RES, and ratios against the targets
+#   ./run.sh plot DIR           bars out of $RES, as SVG files in DIR
 #   ./run.sh                    all of these
 # PEERS="redis pg" limits the peers; SECS, WARM set the windows. Lockstead and dflockd are measured
 # only where the variables LOCKSTEAD and DFLOCKD name their binaries. Ends only what it started, by pid.
 set -u
+CALLER=$PWD
 cd "$(dirname "$0")"
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-/tmp/peers-target}
 BIN=$CARGO_TARGET_DIR/release/peers
@@ -190,7 +192,7 @@ machine() {
   rustc --version
 }
 
-table() { python3 short.py "$RES"; python3 table.py "$RES"; }
+table() { python3 short.py "$RES"; python3 targets.py "$RES"; python3 table.py "$RES"; }
 
 case ${1:-all} in
   install) install ;;
@@ -198,7 +200,8 @@ case ${1:-all} in
   measure) measure "${2:-3}" ;;
   memory) memory ;;
   table) table ;;
+  plot) here=$PWD; cd "$CALLER" && python3 "$here/plot.py" "$RES" "${2:?plot wants a directory}" ;;
   machine) machine ;;
   all) install && build && machine && measure 3 && memory && table ;;
-  *) sed -n '2,11p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,12p' "$0" >&2; exit 2 ;;
 esac

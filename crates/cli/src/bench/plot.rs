@@ -11,7 +11,7 @@ use super::report::{Report, duration};
 const WIDTH: f64 = 800.0;
 const HEIGHT: f64 = 450.0;
 const LEFT: f64 = 80.0;
-const RIGHT: f64 = 775.0;
+const RIGHT: f64 = 765.0;
 const TOP: f64 = 60.0;
 const BOTTOM: f64 = 400.0;
 
