@@ -1,6 +1,7 @@
 //! What can be typed: every command with its options. Each long option can also be set by an environment variable,
 //! `LOCKSTEAD_` and the option's name; the command line beats the environment.
 
+mod bench;
 mod journal;
 
 use std::ffi::OsString;
@@ -11,13 +12,15 @@ use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use lockstead_client::Address;
 
+pub use self::bench::{BenchArgs, Workload};
 pub use self::journal::{DumpArgs, JournalArgs, JournalCommand, RepairArgs};
 use crate::values;
 
 const EXIT_HELP: &str = "\
 Exit status:
     0  done (query: the key is held, or its server is recovering)
-    1  not held (release, extend), free (query), no answer (ping), damaged (repair)
+    1  not held (release, extend), free (query), no answer (ping), damaged (repair), an answer that
+       should not have come (bench)
   120  run: the lock was lost before the command ended
   121  nobody knows whether it was done
   122  nothing was sent
@@ -57,6 +60,8 @@ pub enum Command {
     Query(QueryArgs),
     /// Says whether a server is there, and how far away
     Ping(PingArgs),
+    /// Puts a server under load, and says how fast it answers
+    Bench(BenchArgs),
     /// Says what is in a data directory, and mends it
     Repair(RepairArgs),
     /// Shows what a server has written to its data directory

@@ -20,10 +20,16 @@ pub fn connect(args: &ClientArgs, command: &str) -> anyhow::Result<Client> {
     let servers = args.server.iter().map(ToString::to_string);
     let mut builder =
         Client::builder().servers(servers)?.name(format!("lockstead-{command}/{}", std::process::id()));
-    if let Some(path) = &args.auth_token_file {
-        let token = fs::read_to_string(path)
-            .with_context(|| format!("cannot read the API token from {}", path.display()))?;
-        builder = builder.auth_token(token.trim_ascii());
+    if let Some(token) = auth_token(args)? {
+        builder = builder.auth_token(token);
     }
     Ok(builder.connect()?)
+}
+
+/// The API token to show to the server, if there is one.
+pub fn auth_token(args: &ClientArgs) -> anyhow::Result<Option<String>> {
+    let Some(path) = &args.auth_token_file else { return Ok(None) };
+    let token = fs::read_to_string(path)
+        .with_context(|| format!("cannot read the API token from {}", path.display()))?;
+    Ok(Some(token.trim_ascii().to_owned()))
 }

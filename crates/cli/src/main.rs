@@ -7,6 +7,7 @@
 mod acquire;
 mod advice;
 mod args;
+mod bench;
 mod connect;
 mod data_dir;
 mod exit;
@@ -59,6 +60,7 @@ fn dispatch(command: Command) -> anyhow::Result<Status> {
         Command::Extend(args) => extend::extend(&args),
         Command::Query(args) => query::query(&args),
         Command::Ping(args) => ping::ping(&args),
+        Command::Bench(args) => bench::bench(&args),
         Command::Repair(args) => repair::repair(&args),
         Command::Journal(args) => match args.command {
             JournalCommand::Dump(args) => journal::dump(&args),

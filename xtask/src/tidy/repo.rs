@@ -100,10 +100,13 @@ fn walk(root: &Path, below: &str, files: &mut Vec<TextFile>) -> anyhow::Result<(
         let name = entry.file_name().into_string().unwrap_or_default();
         let path = if below.is_empty() { name.clone() } else { format!("{below}/{name}") };
         let kind = entry.file_type()?;
+        if name == ".git" {
+            continue; // a directory, or in a second work tree a file that names the first
+        }
         if kind.is_dir() {
             // Cargo marks its build directories with this file, whatever their name.
             let built = entry.path().join("CACHEDIR.TAG").exists() || name.starts_with("mutants.out");
-            if name != ".git" && name != "target" && !built {
+            if name != "target" && !built {
                 walk(root, &path, files)?;
             }
         } else if kind.is_file()
