@@ -3,7 +3,7 @@
 
 use lockstead_testkit::{Answer, Arrival, Event, Raw, Server, frame, load};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_lockstead");
 const SECOND: Duration = Duration::from_secs(1);
@@ -12,16 +12,20 @@ const SECOND: Duration = Duration::from_secs(1);
 fn p05_a_session_that_closed_before_a_storm_is_granted_nothing_in_it() {
     // More than one turn's share of due events.
     const KEYS: u64 = 4_000;
+    /// Longer than a busy machine takes to queue the waiters.
+    const LEASE_S: u8 = 6;
     let server = Server::start(PROGRAM, &[]);
     let (mut holder, mut waiter) = (server.connect(), server.connect());
-    load::acquire_many(&mut holder, "storm", 0, KEYS, 2);
+    let began = Instant::now();
+    load::acquire_many(&mut holder, "storm", 0, KEYS, LEASE_S);
     for key in 0..KEYS {
         waiter.send(&frame::acquire(20, 30, 1_000_000 + key, format!("storm{key}")));
     }
     waiter.ping();
     server.pause();
+    assert!(began.elapsed() < SECOND * LEASE_S.into(), "the storm began too early to say anything");
     drop(waiter);
-    thread::sleep(SECOND * 5 / 2);
+    thread::sleep(SECOND * LEASE_S.into() + SECOND / 2);
     server.go_on();
     holder.ping();
     let held = (0..KEYS).filter(|key| holder.query(format!("storm{key}")).0 == 1).count();
