@@ -67,7 +67,7 @@ impl Run {
 
 /// Makes load, and says how the server took it.
 pub fn bench(args: &BenchArgs) -> anyhow::Result<Status> {
-    logs::start(&args.client.log, tracing::Level::WARN);
+    logs::start(&args.client.log, tracing::Level::WARN).context("cannot start logging")?;
     let mut random = [0; 8];
     getrandom::fill(&mut random).context("cannot read random numbers")?;
     let run = Rc::new(Run::new(args, Plan::new(args, u64::from_ne_bytes(random))?)?);
