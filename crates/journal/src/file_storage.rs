@@ -71,7 +71,12 @@ fn sync_parent(path: &Path) -> io::Result<()> {
 impl Storage for FileStorage {
     fn lock(&self) -> io::Result<bool> {
         let mut options = OpenOptions::new();
-        let file = options.create(true).truncate(false).write(true).mode(0o600).open(self.file(LOCK))?;
+        let path = self.file(LOCK);
+        let file = match options.create(true).truncate(false).write(true).mode(0o600).open(&path) {
+            // Nothing is ever written to it, so whoever serves from what has become read-only can lock it all the same.
+            Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => File::open(&path)?,
+            result => result?,
+        };
         match file.try_lock() {
             Ok(()) => {
                 *self.locked.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);

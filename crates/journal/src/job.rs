@@ -47,12 +47,20 @@ pub(crate) enum Outcome {
         result: io::Result<()>,
     },
     Sync(io::Result<()>),
-    Create(io::Result<SharedFile>),
+    Create(Result<SharedFile, NotCreated>),
     Publish(io::Result<()>),
     /// Those that are still there.
     Unlink {
         left: Vec<String>,
     },
+}
+
+/// Why a segment could not be made.
+pub(crate) struct NotCreated {
+    pub(crate) error: io::Error,
+    /// A file of it may be left. On a disk that refuses new files none is: else each try would add to the names to
+    /// unlink, and such a disk unlinks nothing either.
+    pub(crate) is_left: bool,
 }
 
 impl Job {
@@ -74,13 +82,18 @@ impl Job {
     }
 }
 
-fn create(storage: &dyn Storage, new: &str, name: Option<&str>, begin: &[u8]) -> io::Result<SharedFile> {
-    let file = storage.create(new)?;
-    file.append(begin)?;
-    if let Some(name) = name {
-        publish(storage, &file, new, name)?;
-    }
-    Ok(file)
+fn create(
+    storage: &dyn Storage,
+    new: &str,
+    name: Option<&str>,
+    begin: &[u8],
+) -> Result<SharedFile, NotCreated> {
+    let file = storage.create(new).map_err(|error| NotCreated { error, is_left: false })?;
+    let begun = file.append(begin).and_then(|()| match name {
+        Some(name) => publish(storage, &file, new, name),
+        None => Ok(()),
+    });
+    begun.map(|()| file).map_err(|error| NotCreated { error, is_left: true })
 }
 
 /// Makes a segment part of the directory: its content first, then its name.

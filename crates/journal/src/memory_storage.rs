@@ -307,6 +307,12 @@ impl MemoryStorage {
         self.inner().faults.insert(fault, times);
     }
 
+    /// How many calls of this kind are still to fail.
+    #[must_use]
+    pub fn faults_left(&self, fault: Fault) -> u32 {
+        self.inner().faults.get(&fault).copied().unwrap_or(0)
+    }
+
     /// No call fails any more.
     pub fn heal(&self) {
         self.inner().faults.clear();

@@ -24,7 +24,7 @@ use crate::connection::{Connection, READ_PER_TURN};
 use crate::listen::Listener;
 use crate::memory::Memory;
 use crate::steps::{Sent, Steps};
-use crate::stop::{Signals, Stage};
+use crate::stop::{self, Signals, Stage};
 use crate::store::Store;
 use crate::stream::Stream;
 use crate::timeouts::Timeouts;
@@ -118,7 +118,11 @@ impl Driver {
         let admits = self.admits();
         let progress = if admits { self.advance(now) } else { Progress::More };
         if self.handle_signals(signals, now).is_err() {
-            return Poll::Ready(Err(ServeError::SecondSignal));
+            return Poll::Ready(Err(self
+                .steps
+                .journal
+                .take()
+                .map_or(ServeError::SecondSignal, stop::at_once)));
         }
         let which = match progress {
             Progress::Done => NextRequests::All,
@@ -134,7 +138,7 @@ impl Driver {
         self.memory.watch(counts.keys as usize + counts.waiters as usize + self.connections.len());
 
         if self.is_stopped(now) {
-            self.connections.iter_mut().for_each(|(_, connection)| connection.finish(&mut self.scratch));
+            self.close_all(now);
             return Poll::Ready(Ok(()));
         }
         // What waits for the journal goes on when the journal wakes the driver.
@@ -151,10 +155,10 @@ impl Driver {
     }
 
     /// Ends the journal when nothing is served any more.
-    pub(crate) fn stop(self) -> Result<(), ServeError> {
+    pub(crate) async fn stop(self) -> Result<(), ServeError> {
         drop(self.connections);
         match self.steps.journal {
-            Some(journal) => journal.stop().map_err(ServeError::Stop),
+            Some(journal) => stop::cleanly(journal, self.signals).await,
             None => Ok(()),
         }
     }
@@ -444,6 +448,18 @@ impl Driver {
             self.deliver();
         }
         Ok(())
+    }
+
+    /// Closes every session. Grants that nobody can have seen are freed, as at any other close; the journal has that
+    /// before its stop.
+    fn close_all(&mut self, now: Instant) {
+        for (_, connection) in &mut self.connections {
+            let unsent = connection.session.close(now);
+            if let Some(id) = connection.id.take() {
+                self.engine.close_session(now, id, unsent, &mut self.steps);
+            }
+            connection.finish(&mut self.scratch);
+        }
     }
 
     /// Moves on from draining to flushing to the end.

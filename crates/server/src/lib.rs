@@ -165,7 +165,7 @@ pub fn run(config: Config, ready: impl FnOnce(&[BoundAddr])) -> Result<(), Serve
         ready(&addrs);
         // The driver is one task that does bounded work in each turn: tokio need not make it pause in the middle.
         tokio::task::unconstrained(std::future::poll_fn(|cx| driver.poll(cx))).await?;
-        driver.stop()
+        driver.stop().await
     })
 }
 

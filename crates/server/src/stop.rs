@@ -1,10 +1,17 @@
 //! How a server stops: the first signal drains, the second ends at once.
 
+use std::future::poll_fn;
 use std::io;
-use std::task::Context;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::thread;
 
 use lockstead_engine::Instant;
+use lockstead_journal::Journal;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
+
+use crate::ServeError;
 
 /// Answers that are made when the drain is over are written for at most this long.
 const FLUSH_MS: u64 = 1_000;
@@ -54,4 +61,30 @@ fn is_some(signal: &mut Signal, cx: &mut Context<'_>) -> Option<()> {
         std::task::Poll::Ready(received) => received,
         std::task::Poll::Pending => None,
     }
+}
+
+/// The journal's clean stop. It waits for the disk, which may hang; a second signal does not.
+pub(crate) async fn cleanly(journal: Journal, mut signals: Signals) -> Result<(), ServeError> {
+    let (done, mut stopped) = oneshot::channel();
+    let stop = move || {
+        // After a second signal nobody wants to know.
+        let _ = done.send(journal.stop());
+    };
+    thread::Builder::new().name("stop".to_owned()).spawn(stop).map_err(ServeError::Stop)?;
+    poll_fn(|cx| {
+        if signals.poll(cx) > 0 {
+            return Poll::Ready(Err(ServeError::SecondSignal));
+        }
+        let lost = |_| Err(io::Error::other("the thread that closes it has ended"));
+        let stopped = Pin::new(&mut stopped).poll(cx);
+        stopped.map(|result| result.unwrap_or_else(lost).map_err(ServeError::Stop))
+    })
+    .await
+}
+
+/// The end after a second signal. Dropping the journal would wait for the disk; the process ends now, and what is under
+/// way with it.
+pub(crate) fn at_once(journal: Journal) -> ServeError {
+    std::mem::forget(journal);
+    ServeError::SecondSignal
 }

@@ -10,6 +10,8 @@ use alloc::collections::VecDeque;
 use lockstead_engine::{Answer, UnsentGrant};
 use lockstead_proto::BusyReason;
 
+use crate::output::NOT_DURABLE;
+
 /// How far a journal has come. Grows; [`Position::START`] is reached from the beginning, which is all there is without
 /// a journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,6 +35,8 @@ pub(crate) struct Failed {
 pub(crate) struct Gate {
     reached: Position,
     held: VecDeque<(Position, Answer)>,
+    /// What they take at the most when they come out, in bytes.
+    bytes: usize,
     /// How many of them are answered in the order of their requests.
     in_order: usize,
 }
@@ -50,6 +54,14 @@ fn is_in_order(answer: &Answer) -> bool {
     }
 }
 
+/// The most bytes that come of an answer that waits: an extend may become an error, which has a sentence.
+fn longest(answer: &Answer) -> usize {
+    match answer {
+        Answer::Extended { .. } | Answer::NotDurable { .. } => 11 + NOT_DURABLE.len(),
+        _ => 23,
+    }
+}
+
 impl Gate {
     /// Takes an answer that needs `position`. Gives it back if nothing has to wait.
     pub(crate) fn pass(&mut self, answer: Answer, position: Position) -> Option<Answer> {
@@ -64,6 +76,7 @@ impl Gate {
         self.in_order += usize::from(in_order);
         // Positions only grow, so what waits behind something else needs no position of its own.
         let behind = self.held.back().map_or(needs, |&(last, _)| last.max(needs));
+        self.bytes += longest(&answer);
         self.held.push_back((behind, answer));
         None
     }
@@ -77,6 +90,7 @@ impl Gate {
     pub(crate) fn next_free(&mut self) -> Option<Answer> {
         let (_, answer) = self.held.pop_front_if(|(position, _)| *position <= self.reached)?;
         self.in_order -= usize::from(is_in_order(&answer));
+        self.bytes -= longest(&answer);
         Some(answer)
     }
 
@@ -84,7 +98,7 @@ impl Gate {
     /// behind it as `B` 6, an extend as `X` 10, and the answers to releases that waited only for their turn.
     pub(crate) fn fail(&mut self, after: Position) -> impl Iterator<Item = Failed> + use<> {
         self.reach(after);
-        self.in_order = 0;
+        (self.in_order, self.bytes) = (0, 0);
         core::mem::take(&mut self.held).into_iter().map(move |(position, answer)| match answer {
             Answer::Acquired { owner, token, key, .. } if position > after => Failed {
                 answer: Answer::Busy { owner, reason: BusyReason::NotDurable },
@@ -102,6 +116,11 @@ impl Gate {
         self.held.len()
     }
 
+    /// What waits takes at the most when it comes out, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// How many grants wait.
     pub(crate) fn grants(&self) -> usize {
         self.held.iter().filter(|(_, answer)| matches!(answer, Answer::Acquired { .. })).count()
@@ -109,7 +128,7 @@ impl Gate {
 
     /// Takes everything that waits: the session ends.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = Answer> + use<> {
-        self.in_order = 0;
+        (self.in_order, self.bytes) = (0, 0);
         core::mem::take(&mut self.held).into_iter().map(|(_, answer)| answer)
     }
 }

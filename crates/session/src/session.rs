@@ -11,7 +11,7 @@ use crate::fault::{Fault, reject};
 use crate::gate::{Gate, Position};
 use crate::greeting::{Facts, greet};
 use crate::input::Input;
-use crate::output::{NOT_DURABLE, Output};
+use crate::output::Output;
 
 /// The most bytes of one session that are read and not processed.
 pub const INPUT_LIMIT: usize = 64 * 1024;
@@ -26,8 +26,6 @@ pub const LINGER_MS: u64 = 1_000;
 
 /// The longest answer to one request: requests are only processed while it still fits.
 const LONGEST_ANSWER: usize = 11 + MAX_TEXT;
-/// The longest answer that comes of one that the gate holds back.
-const LONGEST_GATED: usize = 11 + NOT_DURABLE.len();
 
 /// Which requests may be processed now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +159,7 @@ impl Session {
         if !matches!(phase, Phase::Open | Phase::Finishing) {
             return None;
         }
-        let gated = self.gate.len() * LONGEST_GATED;
+        let gated = self.gate.bytes();
         let (bytes, at) = input.split();
         loop {
             *starved = false;
@@ -287,7 +285,9 @@ impl Session {
             _ => Some(now),
         };
         self.consumed = false;
-        self.full_since = if open && is_full(self.backlog()) { self.full_since.or(Some(now)) } else { None };
+        // What waits for the journal is not the peer's to read yet.
+        let is_unread = open && !self.output().is_empty() && is_full(self.backlog());
+        self.full_since = if is_unread { self.full_since.or(Some(now)) } else { None };
     }
 
     /// When [`Session::expire`] has something to do, if nothing else happens before.
@@ -353,7 +353,7 @@ impl Session {
 
     /// Bytes that are answered and not accepted, those behind the gate among them.
     fn backlog(&self) -> usize {
-        self.output().len() + self.gate.len() * LONGEST_GATED
+        self.output().len() + self.gate.bytes()
     }
 
     fn check_overflow(&mut self) {

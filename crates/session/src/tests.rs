@@ -3,7 +3,7 @@
 use std::string::String;
 use std::vec::Vec;
 
-use lockstead_engine::{Answer, Effect, Engine, Instant, Limits, SessionId};
+use lockstead_engine::{Answer, Command, Effect, Engine, Instant, Limits, SessionId};
 use lockstead_proto::*;
 
 use crate::session::*;
@@ -671,6 +671,40 @@ fn what_waits_at_the_gate_counts_as_output() {
     assert_ne!(bench.session.room(), 0, "encoded, an extended is shorter");
     bench.process(NextRequests::All);
     assert_eq!(names(&bench.written()).len(), gated + 2);
+}
+
+/// As many waiters as a session may have are granted while one sync is under way.
+#[test]
+fn grants_that_wait_for_the_journal_do_not_overflow_what_they_would_fit_into() {
+    let mut bench = Bench::new();
+    let mut effects = Vec::new();
+    let command = Command::Acquire { wait_s: 0, lease_s: 10, owner: 1, key: "k" };
+    bench.engine.run(bench.now, bench.id, command, &mut effects);
+    let grant = effects[0].answer;
+    for _ in 0..32_768 {
+        bench.session.answer(grant, Position(1));
+    }
+    assert_eq!(bench.session.phase(), Phase::Open);
+    bench.session.reached(Position(1));
+    assert_eq!(bench.session.output().len(), 32_768 * 23);
+    assert_eq!(bench.session.phase(), Phase::Open);
+}
+
+/// The disk hangs for longer than a peer may take to read.
+#[test]
+fn a_peer_is_not_to_blame_for_answers_that_wait_for_the_journal() {
+    let mut bench = Bench::new();
+    bench.turn(&bytes(&[acquire(1, "k")]));
+    let _ = bench.written();
+    bench.position = Position(1);
+    while bench.session.room() > 0 {
+        bench.turn(&bytes(&[extend(1, "k")]));
+    }
+    assert_eq!(bench.session.deadline(), None);
+    bench.session.reached(Position(1));
+    bench.session.settle(bench.now);
+    assert_ne!(bench.session.output(), b"");
+    assert_eq!(bench.session.deadline(), None, "encoded, it is not full");
 }
 
 #[test]

@@ -24,3 +24,12 @@ pub fn mount_tmpfs(at: &Path, bytes: u64) -> io::Result<()> {
     let at = CString::new(at.as_os_str().as_bytes()).map_err(|_| io::ErrorKind::InvalidInput)?;
     sys::mount_tmpfs(&at, bytes)
 }
+
+/// Lets nobody write to what [`mount_tmpfs`] has mounted any more.
+///
+/// # Errors
+/// When somebody has a file there open for writing, or this process may not do that.
+pub fn make_read_only(at: &Path) -> io::Result<()> {
+    let at = CString::new(at.as_os_str().as_bytes()).map_err(|_| io::ErrorKind::InvalidInput)?;
+    sys::remount_read_only(&at)
+}

@@ -131,6 +131,11 @@ pub fn mount_tmpfs(at: &CStr, bytes: u64) -> io::Result<()> {
     mount(Some(c"tmpfs"), at, 0, Some(&options))
 }
 
+/// Makes a file system that was mounted at this place read-only.
+pub fn remount_read_only(at: &CStr) -> io::Result<()> {
+    mount(None, at, libc::MS_REMOUNT | libc::MS_RDONLY, None)
+}
+
 fn mount(kind: Option<&CStr>, at: &CStr, flags: libc::c_ulong, options: Option<&CStr>) -> io::Result<()> {
     let or_null = |text: Option<&CStr>| text.map_or(std::ptr::null(), CStr::as_ptr);
     // SAFETY: all texts end in NUL and are valid for the whole call; the others are null, which mount allows.

@@ -40,6 +40,11 @@ impl Disk {
         }
     }
 
+    /// No process may have a file of it open for writing.
+    pub fn make_read_only(&self) {
+        mounts::make_read_only(&self.dir).unwrap();
+    }
+
     pub fn make_room(&self) {
         fs::remove_file(self.dir.join("filler")).unwrap();
     }

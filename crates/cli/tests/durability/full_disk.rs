@@ -164,6 +164,26 @@ fn a_start_on_a_full_disk_serves_what_it_knows() {
     });
 }
 
+/// docs/guarantees.md: on a disk that has become read-only, too.
+#[test]
+fn a_start_on_a_read_only_disk_serves_what_it_knows() {
+    with_disk("full_disk::a_start_on_a_read_only_disk_serves_what_it_knows", |disk| {
+        let mut server = disk.serve();
+        let mut session = server.connect();
+        let (kept, released) = (session.hold(60, 1, "kept"), session.hold(60, 2, "released"));
+        server.kill();
+        disk.make_read_only();
+        let server = disk.serve();
+        expect_warning(&server, &["cannot write"]);
+        let mut session = server.connect();
+        session.send(&frame::acquire(0, 60, 9, "free"));
+        expect_busy(&mut session, 9, "an acquire of a start on a read-only disk");
+        assert!(is_active_while_full(&mut session, "kept", kept.token));
+        session.release(released.token, "released");
+        refused(serve("process", &disk.data()), &["another server"]);
+    });
+}
+
 /// docs/guarantees.md: an empty directory that cannot be written to is an error, not a server without a memory.
 #[test]
 fn a_first_start_on_a_full_disk_is_refused() {

@@ -1,6 +1,6 @@
 //! What waits for the disk and what does not, with a disk whose syncs wait, or fail.
 
-use crate::support::{BOTH, HELD, Place, SECOND, extend, is_active, log_of};
+use crate::support::{BOTH, FREE, HELD, Place, SECOND, extend, is_active, log_of};
 use lockstead_testkit::syncs::Syncs;
 use lockstead_testkit::{Answer, Event, Raw, Server, frame};
 use std::fs;
@@ -190,5 +190,92 @@ fn a_sync_that_fails_grants_nothing() {
         disk.judge_next_run(mode, &held);
         let leases = log_of(&disk.place.data()).leases();
         assert!(!leases.contains_key("second"), "{mode}: a release that was answered is undone");
+    }
+}
+
+/// docs/protocol.md, *Session close*: a stop closes the sessions, and a grant that nobody was told of by then is freed,
+/// so that the next run does not hold a key for nobody.
+#[test]
+fn a_grant_that_nobody_was_told_of_does_not_outlive_the_stop() {
+    let disk = Controlled::new();
+    let mut server = disk.start("machine");
+    let mut session = server.connect();
+    let told = session.hold(60, 1, "told");
+    disk.syncs.hold();
+    session.send(&frame::acquire(0, 60, 2, "untold"));
+    session.ping();
+    server.terminate();
+    // Answers are written for a second; then every session is closed, before the clean stop.
+    session.expect_end(SOON, "a stop closes the session");
+    disk.syncs.work();
+    let status = server.wait_exit(SOON, "the clean stop, once the disk works");
+    assert!(status.success(), "{status}: {}", server.stderr());
+    disk.judge_next_run("machine", &[("told", told.token)]);
+    let server = disk.place.serve("machine").start();
+    assert_eq!(server.connect().query("untold").0, FREE, "a key is held for nobody");
+}
+
+/// docs/operations.md, *Stopping*: a second signal ends at once, though the disk hangs: while the last answers wait for
+/// it, and while the journal makes its clean stop.
+#[test]
+fn a_second_signal_does_not_wait_for_the_disk() {
+    for in_clean_stop in [false, true] {
+        let disk = Controlled::new();
+        let mut server = disk.start("machine");
+        let mut session = server.connect();
+        let told = session.hold(60, 1, "told");
+        disk.syncs.hold();
+        if in_clean_stop {
+            // The stop record waits for the disk, and no answer does.
+            server.terminate();
+            session.expect_end(SOON, "a stop closes the session");
+        } else {
+            session.send(&frame::acquire(0, 60, 2, "untold"));
+            session.ping();
+            server.terminate();
+            while !server.stderr().contains("drained") {
+                std::thread::yield_now();
+            }
+        }
+        server.terminate();
+        let status = server.wait_exit(SOON, "the end after a second signal");
+        assert!(!status.success(), "it was no clean stop");
+        assert!(server.stderr().contains("second signal"), "{}", server.stderr());
+        disk.syncs.work();
+        disk.judge_next_run("machine", &[("told", told.token)]);
+    }
+}
+
+/// docs/protocol.md, *Bounded*: output counts for what it takes, behind the journal too. One session waits for many keys
+/// and is granted all of them while one sync is under way.
+#[test]
+fn a_session_may_be_granted_very_much_during_one_sync() {
+    const KEYS: u64 = 14_000;
+    let disk = Controlled::new();
+    let server = disk.start("machine");
+    let (mut holder, mut waiter) = (server.connect(), server.connect());
+    let mut held = Vec::new();
+    for owner in 0..KEYS {
+        let key = format!("k{owner}");
+        holder.send(&frame::acquire(0, 200, owner, &key));
+        waiter.send(&frame::acquire(200, 100, owner, &key));
+    }
+    for _ in 0..KEYS {
+        match holder.next("a grant of a free key").answer {
+            Answer::Acquired { owner, token, .. } => held.push((owner, token)),
+            other => panic!("{other:?}"),
+        }
+    }
+    waiter.ping();
+    disk.syncs.hold();
+    for (owner, token) in held {
+        holder.send(&frame::release(token, format!("k{owner}")));
+        holder.expect(Answer::Released { token }, "a release waits for nothing");
+    }
+    expect_quiet(&mut waiter, "a grant that is not on the disk was answered");
+    disk.syncs.work();
+    for owner in 0..KEYS {
+        let arrival = waiter.next("a grant, once it is on the disk");
+        assert!(matches!(arrival.answer, Answer::Acquired { owner: of, .. } if of == owner), "{arrival:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::batch::{self, Place};
 use crate::core::{Checkpoint, Core, Current, SECOND_MS, Stale};
-use crate::job::{Done, Job, Outcome, SharedFile, Work};
+use crate::job::{Done, Job, NotCreated, Outcome, SharedFile, Work};
 use crate::record::{End, Kind, Mode, Record};
 use crate::segment::{self, Name};
 
@@ -223,8 +223,7 @@ impl Core {
                 self.synced_or_failed(upto, result, |core| {
                     core.unsynced_old = None;
                     core.unsynced_bytes = core.unsynced_bytes.saturating_sub(bytes);
-                    // What was written meanwhile has to wait a second at most, too.
-                    core.sync_at_ms = (core.written > upto).then_some(core.now_ms + SECOND_MS);
+                    core.plan_sync_behind(upto);
                 });
             }
             (InFlight::Create(new), Outcome::Create(result)) => self.created(new, result),
@@ -252,12 +251,18 @@ impl Core {
         }
     }
 
+    /// What was written during a sync has to wait a second at most, too; if there is nothing, no sync is due, as a
+    /// deadline in the past would wake the caller again and again.
+    fn plan_sync_behind(&mut self, upto: u64) {
+        self.sync_at_ms = (self.written > upto).then_some(self.now_ms + SECOND_MS);
+    }
+
     fn note_synced(&mut self, upto: u64) {
         self.synced = upto;
         self.tokens.synced(upto);
     }
 
-    fn created(&mut self, new: NewSegment, result: io::Result<SharedFile>) {
+    fn created(&mut self, new: NewSegment, result: Result<SharedFile, NotCreated>) {
         let is_of_use = match new.kind {
             Kind::Continuing => self.failing.is_none(),
             Kind::Alone => self.failing.is_some() && self.segment.is_none(),
@@ -272,8 +277,10 @@ impl Core {
                 self.checkpoint = Checkpoint::Copying;
             }
             Ok(_) => self.trash.extend(new.trash()),
-            Err(error) => {
-                self.trash.extend(new.trash());
+            Err(NotCreated { error, is_left }) => {
+                if is_left {
+                    self.trash.extend(new.trash());
+                }
                 self.fail(&error);
             }
         }
@@ -290,6 +297,7 @@ impl Core {
                 current.name = name;
                 self.note_synced(upto);
                 self.unsynced_bytes = 0;
+                self.plan_sync_behind(upto);
                 self.complete();
             }
             Err(error) => {

@@ -36,6 +36,7 @@ fn recover(bench: &mut Bench, now_ms: u64, leases: &[(&str, u64, u64)]) {
     });
     assert_eq!(bench.changes(), [Change::Recovered]);
     assert!(!bench.journal.is_failing());
+    assert_eq!(bench.journal.deadline_ms(), None, "everything is synced, so there is nothing to wake for");
 }
 
 #[test]
@@ -296,6 +297,24 @@ fn a_stop_on_failing_storage_says_so_and_leaves_no_stop_record() {
         assert!(journal.stop().is_err());
         let next = Bench::open(storage.disk(), &options(Mode::Process, "another boot", 10));
         assert!(next.recovery_ends_ms.is_some());
+    }
+}
+
+/// A disk that has become read-only makes no file and deletes none.
+#[test]
+fn tries_to_make_a_segment_leave_no_names_behind_when_no_file_can_be_made() {
+    for mode in BOTH {
+        let mut bench = serving(mode);
+        let token = bench.first_token;
+        bench.storage.fail(Fault::Append, 1);
+        bench.storage.fail(Fault::Create, 1_000);
+        bench.storage.fail(Fault::Unlink, 1_000);
+        for second in 4..15 {
+            bench.turn(second * 1_000, |_| ());
+            bench.turn(second * 1_000, |journal| journal.freed("nobody", token));
+        }
+        assert_eq!(bench.storage.faults_left(Fault::Create), 990, "{mode:?}: a try each second");
+        assert_eq!(bench.storage.faults_left(Fault::Unlink), 1_000, "{mode:?}: there is nothing to delete");
     }
 }
 
