@@ -5,7 +5,7 @@ use anyhow::{Context as _, ensure};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// The instructions of [each run](crate::instructions) of a case, by its name.
+/// The instructions of one run of each case, by its name.
 pub type Counts = BTreeMap<String, u64>;
 
 const HEAD: &str = "\
