@@ -26,6 +26,10 @@ pub fn run(root: &Path) -> anyhow::Result<()> {
         ensure!(status.success(), "{name}: cargo {} failed{hint}", args.join(" "));
         println!("== {name}: passed in {} s", begun.elapsed().as_secs());
     }
+    let begun = Instant::now();
+    println!("== instructions: cargo xtask instructions");
+    crate::instructions::gate(root)?;
+    println!("== instructions: ended after {} s", begun.elapsed().as_secs());
     run_tests(root)
 }
 

@@ -14,6 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("lockstead-client", &["lockstead-proto", "lockstead-client-core"]),
     ("lockstead", &["lockstead-proto", "lockstead-server", "lockstead-client", "lockstead-journal"]),
     ("lockstead-testkit", &[]), // an outside checker: shares no code with what it checks
+    ("lockstead-micro", &["lockstead-proto", "lockstead-engine", "lockstead-session", "lockstead-journal"]),
     ("xtask", &[]),
 ];
 
