@@ -68,6 +68,7 @@ impl Engine {
     /// # Panics
     /// If the key is restored already, or tokens have been supplied.
     pub fn restore(&mut self, key: &str, token: u64, ends: Instant) {
+        let key = self.keys.named(key);
         assert!(self.keys.find(key).is_none(), "a key is restored once");
         self.tokens.restore(token);
         let slot = self.keys.insert(key);

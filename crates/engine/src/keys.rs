@@ -65,6 +65,13 @@ impl Timed for Key {
     }
 }
 
+/// A key as a request names it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Named<'k> {
+    text: &'k str,
+    hash: u32,
+}
+
 /// The keys, their index and the timers of their leases.
 #[derive(Debug)]
 pub(crate) struct Keys {
@@ -91,23 +98,26 @@ impl Keys {
         }
     }
 
+    /// Names a key by its text: the hash is the dearest step of a request, so it is taken once.
+    pub(crate) fn named<'k>(&self, text: &'k str) -> Named<'k> {
+        Named { text, hash: self.hash.of(text) }
+    }
+
     /// Where a key is, if it takes room.
-    pub(crate) fn find(&self, key: &str) -> Option<u32> {
-        let hash = self.hash.of(key);
+    pub(crate) fn find(&self, Named { text, hash }: Named<'_>) -> Option<u32> {
         self.index.candidates(&self.slab, hash).find(|&slot| {
             let record = &self.slab[slot];
-            record.hash == hash && self.bytes(slot) == key.as_bytes()
+            record.hash == hash && self.bytes(slot) == text.as_bytes()
         })
     }
 
     /// Gives room to a key that has none. The caller makes it held or parks it in the same step.
-    pub(crate) fn insert(&mut self, key: &str) -> u32 {
-        let hash = self.hash.of(key);
+    pub(crate) fn insert(&mut self, Named { text, hash }: Named<'_>) -> u32 {
         let slot = self.slab.insert(Key {
             token: 0,
             ends: Instant(0),
-            text: self.texts.insert(key),
-            text_len: u16::try_from(key.len()).expect("a key has at most 1024 bytes"),
+            text: self.texts.insert(text),
+            text_len: u16::try_from(text.len()).expect("a key has at most 1024 bytes"),
             lease_list: DurationList::RESTORED,
             links: [Link::NONE; 2],
             hash,

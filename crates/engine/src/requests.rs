@@ -4,6 +4,7 @@ use crate::command::{Answer, Command, SessionId};
 use crate::duration_lists::{DurationList, Timed};
 use crate::effects::Effects;
 use crate::engine::Engine;
+use crate::keys::Named;
 use crate::limits::Limits;
 use crate::time::Instant;
 use crate::waiters::Attempt;
@@ -40,6 +41,7 @@ impl Engine {
 
     /// `wish` names no key yet, as there may be no place for it.
     fn acquire(&mut self, wish: Attempt, key: &str, effects: &mut impl Effects) {
+        let key = self.keys.named(key);
         let found = self.keys.find(key);
         let must_wait = found.is_some() || self.recovery_ends.is_some();
         let busy = |reason| Answer::Busy { owner: wish.owner, reason };
@@ -83,7 +85,7 @@ impl Engine {
     }
 
     /// Room for a free key whose waiters wait for the end of the recovery.
-    fn insert_parked(&mut self, key: &str) -> u32 {
+    fn insert_parked(&mut self, key: Named<'_>) -> u32 {
         let key = self.keys.insert(key);
         self.keys.park(key);
         key
@@ -116,14 +118,14 @@ impl Engine {
     }
 
     fn cancel(&mut self, session: SessionId, owner: u64, key: &str) -> Option<Answer> {
-        let key = self.keys.find(key)?;
+        let key = self.keys.find(self.keys.named(key))?;
         let waiter = self.waiters.oldest(session.0, owner, key)?;
         self.leave(waiter);
         Some(Answer::Timeout { owner })
     }
 
     fn query(&self, id: u64, key: &str) -> Answer {
-        let found = self.keys.find(key).map(|key| &self.keys.slab[key]);
+        let found = self.keys.find(self.keys.named(key)).map(|key| &self.keys.slab[key]);
         let waiters = found.map_or(0, |key| key.waiters);
         let held = found.filter(|key| key.is_held());
         let (state, ends) = match (held, self.recovery_ends) {
@@ -136,6 +138,6 @@ impl Engine {
 
     /// Where a key is, if this is its active token.
     fn held_by(&self, key: &str, token: u64) -> Option<u32> {
-        self.keys.find(key).filter(|&key| self.keys.slab[key].has_token(token))
+        self.keys.find(self.keys.named(key)).filter(|&key| self.keys.slab[key].has_token(token))
     }
 }

@@ -47,7 +47,8 @@ fn two_keys_with_one_token_are_found() {
 #[test]
 fn a_key_that_is_there_twice_is_found() {
     let mut engine = scene(None);
-    engine.keys.insert("l");
+    let l = engine.keys.named("l");
+    engine.keys.insert(l);
     assert_eq!(found(keys_have_one_active_token(&engine)), "key 2 is in the table twice");
     assert!(check(&engine).is_err());
 }
@@ -103,7 +104,8 @@ fn every_wrong_count_is_found() {
 #[test]
 fn room_that_a_free_key_takes_is_found() {
     let mut engine = scene(None);
-    engine.keys.insert("n");
+    let n = engine.keys.named("n");
+    engine.keys.insert(n);
     assert_eq!(found(free_keys_without_waiters_take_no_memory(&engine)), "free key 2 takes room");
     let mut engine = scene(None);
     engine.keys.texts.insert("n");
