@@ -95,8 +95,11 @@ one_each("keys of {} bytes", "server CPU µs a pair, 64 connections, 1 in flight
 one_each("keys of {} bytes", "server CPU µs a pair, 2 connections, 32 in flight", "keys 2x32", "cpu_sched")
 one_each("churn for {} s", "server CPU µs a pair", "churn", "cpu_us")
 one_each("churn for {} s", "growth of RSS from a tenth of the time on, %", "churn", "grows_percent")
-late = [r["ping_sent_late_ms"] for by in seen.values() for rs in by.values() for r in rs if "ping_sent_late_ms" in r]
-steal = [r["steal"] for by in seen.values() for rs in by.values() for r in rs if "steal" in r]
-if steal:
-    print(f"\nAt most {max(steal):.1f} % of a window was stolen by other virtual machines; "
-          f"the latest ping was sent {max(late, default=0):.1f} ms late by the generator.")
+
+
+def all_of(field):
+    return [r[field] for by in seen.values() for rs in by.values() for r in rs if field in r]
+
+
+print(f"\nAt most {max(all_of('steal'), default=0):.1f} % of a window was stolen by other virtual machines; the latest ping was "
+      f"sent {max(all_of('ping_sent_late_ms'), default=0):.1f} ms late by the generator; {sum(all_of('errors_all'))} errors.")

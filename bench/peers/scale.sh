@@ -21,7 +21,7 @@ export SECS=${SECS:-4} WARM=${WARM:-1}
 PORT=7626
 LEASE=12      # of the leases that end at one instant: as long as fill, restart and set-up take, and some more
 SESSIONS=10000
-FILES=$((2 * SESSIONS))
+FILES=$((2 * SESSIONS)) # a server has at most half as many sessions as files
 PIDFILE=$W/scale.pid
 PIN=
 
@@ -43,7 +43,7 @@ serve() { # MODE [OPTION…]: with the data that is there
   local boot=()
   [ "$mode" = none ] || boot=(--data-dir "$d/data" --boot-id-file "$d/boot")
   $PIN "$LOCKSTEAD" serve --listen 127.0.0.1:$PORT --admin off --durability "$mode" "${boot[@]}" \
-    --max-keys 12000000 --max-sessions $((SESSIONS + 100)) "$@" >>"$d/log" 2>&1 </dev/null &
+    --max-keys 12000000 --max-sessions $SESSIONS "$@" >>"$d/log" 2>&1 </dev/null &
   local pid=$!
   disown $pid # nobody wants to be told that it was killed
   echo $pid >"$PIDFILE"

@@ -4,7 +4,7 @@ use crate::clients::{KEY_LEN, Run};
 use crate::json::Line;
 use crate::locker::R;
 use crate::tally::Tally;
-use crate::usage::{Meter, Used};
+use crate::usage::{Meter, Used, tree};
 use hdrhistogram::Histogram;
 use std::time::Duration;
 use tokio::task::LocalSet;
@@ -56,7 +56,7 @@ pub async fn measured(run: &Run, warm: f64, secs: f64, pid: i32) -> R<Line> {
 }
 
 async fn watch(tally: &Tally, secs: f64, pid: i32) -> Window {
-    let meter = Meter::open(pid);
+    let meter = Meter::open(tree(pid));
     tally.pairs.set(0);
     let (denied0, errors0) = (tally.denied.get(), tally.errors.get());
     tally.rec.set(true);

@@ -27,7 +27,7 @@ mod wire;
 
 use crate::json::Line;
 use crate::locker::R;
-use crate::usage::Used;
+use crate::usage::{Meter, Used};
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
@@ -36,6 +36,13 @@ use std::time::Duration;
 struct Server {
     port: u16,
     pid: i32,
+}
+
+impl Server {
+    /// It has no children; and a look through all processes can be held up by one of them.
+    fn meter(self) -> Meter {
+        Meter::open(vec![self.pid])
+    }
 }
 
 /// Arguments: WHAT … PORT SERVER_PID.

@@ -86,9 +86,8 @@ pub struct Used {
 }
 
 impl Meter {
-    /// Watches this server and its direct children.
-    pub fn open(server: i32) -> Self {
-        let pids = tree(server);
+    /// Watches these processes.
+    pub fn open(pids: Vec<i32>) -> Self {
         let (machine, own_us, server) = (machine(), self_cpu_us(), cpu_of(&pids));
         Self { pids, machine, own_us, server, opened: Instant::now() }
     }

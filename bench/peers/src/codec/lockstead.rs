@@ -1,4 +1,4 @@
-//! Lockstead; the owner is the slot, so an answer out of order is an error.
+//! Lockstead; the owner is the slot. A release may be answered before an acquire that was sent earlier.
 
 use super::{Codec, Reply};
 use crate::frames::{self, Answer};
@@ -27,6 +27,15 @@ impl Codec for Lockstead {
             (Answer::Released { token }, false) if token == self.tokens[slot] => Reply::Ok(n),
             (Answer::NotHeld, false) => Reply::Denied(n),
             (other, _) => Reply::Err(n, other.to_string()),
+        }
+    }
+    fn answers(&self, buf: &[u8], slot: usize, acq: bool) -> bool {
+        match frames::parse(buf) {
+            Some((_, Answer::Acquired { owner, .. } | Answer::TimedOut { owner })) => {
+                acq && owner == slot as u64
+            }
+            Some((_, Answer::Released { token })) => !acq && token == self.tokens[slot],
+            _ => true,
         }
     }
 }

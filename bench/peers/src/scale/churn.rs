@@ -4,7 +4,7 @@ use super::wire::{Wire, unexpected};
 use super::{Server, line, with_used};
 use crate::frames::{self, Answer};
 use crate::locker::R;
-use crate::usage::{Meter, status_kib};
+use crate::usage::status_kib;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ fn name(i: u64) -> String {
 pub fn churn(lasts: Duration, server: Server) -> R<()> {
     let mut wire = Wire::connect(server.port)?;
     let mut held = VecDeque::new();
-    let (meter, begun) = (Meter::open(server.pid), Instant::now());
+    let (meter, begun) = (server.meter(), Instant::now());
     let (mut next, mut pairs, mut rss) = (0, 0, Vec::new());
     while begun.elapsed() < lasts {
         let goes = if held.len() < HELD { 0 } else { BLOCK };

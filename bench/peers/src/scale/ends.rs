@@ -7,7 +7,7 @@ use super::wire::{Wire, unexpected};
 use super::{Server, histogram, line, ms, os, with_used};
 use crate::frames::{self, Answer};
 use crate::locker::R;
-use crate::usage::{Meter, Used};
+use crate::usage::Used;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -84,7 +84,7 @@ impl Sample {
         let pinger = Pinger::start(server.port)?;
         let ahead = self.first().checked_duration_since(Instant::now() + MARGIN);
         thread::sleep(ahead.ok_or("the first lease ended before all was ready: let them last longer")?);
-        let meter = Meter::open(server.pid);
+        let meter = server.meter();
         let not_before = at_first(self)?;
         let mut seen = vec![None; self.watched.len()];
         while seen.iter().any(Option::is_none) {

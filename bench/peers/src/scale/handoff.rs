@@ -5,7 +5,6 @@ use super::{Server, histogram, line, ms, with_used};
 use crate::clients::key;
 use crate::frames::{self, Answer};
 use crate::locker::R;
-use crate::usage::Meter;
 use hdrhistogram::Histogram;
 use std::time::{Duration, Instant};
 
@@ -73,7 +72,7 @@ pub fn handoff_waiters(n: u64, server: Server) -> R<()> {
     let mut attempt = 0;
     let mut warm = histogram();
     turns(&mut queue, &mut attempt, &mut token, WARM, &mut warm)?;
-    let (mut hist, meter) = (histogram(), Meter::open(server.pid));
+    let (mut hist, meter) = (histogram(), server.meter());
     turns(&mut queue, &mut attempt, &mut token, WINDOW, &mut hist)?;
     let used = meter.close();
     queue.release(attempt, token)?;

@@ -6,7 +6,6 @@ use super::{Server, histogram, line, ms, os, with_used};
 use crate::frames::{self, Answer};
 use crate::json::Line;
 use crate::locker::R;
-use crate::usage::Meter;
 use std::io::{self, Write as _};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -120,7 +119,7 @@ impl Pings {
 /// `grow`: whether growing tables stall a ping.
 pub fn grow(n: u64, server: Server) -> R<()> {
     let pinger = Pinger::start(server.port)?;
-    let meter = Meter::open(server.pid);
+    let meter = server.meter();
     let filled = fill(server.port, n, None, Lease::Same(255))?;
     let (done, used) = (Instant::now(), meter.close());
     let pings = pinger.stop()?;

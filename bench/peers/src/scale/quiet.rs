@@ -4,7 +4,7 @@ use super::fill::{Lease, fill};
 use super::wire::Wire;
 use super::{Server, line, os, with_used};
 use crate::locker::R;
-use crate::usage::{Meter, Used, status_kib};
+use crate::usage::{Used, status_kib};
 use std::thread;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const OTHER_FILES: usize = 64;
 
 fn watch(server: Server) -> Used {
     thread::sleep(SETTLE);
-    let meter = Meter::open(server.pid);
+    let meter = server.meter();
     thread::sleep(WATCH);
     meter.close()
 }

@@ -6,7 +6,7 @@ use super::wire::{Wire, unexpected};
 use super::{Server, line, with_used};
 use crate::frames::{self, Answer};
 use crate::locker::R;
-use crate::usage::{Meter, status_kib};
+use crate::usage::status_kib;
 use std::ops::Range;
 use std::time::Instant;
 
@@ -23,7 +23,7 @@ pub fn waiters(n: u64, server: Server) -> R<()> {
     fill(server.port, keys, None, Lease::Same(255))?;
     let before = status_kib(server.pid, "VmRSS:");
     let pinger = Pinger::start(server.port)?;
-    let (meter, begun) = (Meter::open(server.pid), Instant::now());
+    let (meter, begun) = (server.meter(), Instant::now());
     let mut sessions = Vec::new();
     for first in (0..n).step_by(A_SESSION as usize) {
         sessions.push(session(server, first..(first + A_SESSION).min(n), keys)?);
