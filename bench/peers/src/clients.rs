@@ -22,12 +22,17 @@ pub struct Run {
     pub port: u16,
     /// Makes the keys of this run its own.
     pub tag: String,
+    /// [`KEY_LEN`], more, or 1: then there are at most 94 keys.
+    pub key_len: usize,
 }
 
-/// Every key has 32 bytes.
+/// Bytes of a key, unless a workload is about their number.
+pub const KEY_LEN: usize = 32;
+
+/// A key of [`KEY_LEN`] bytes.
 pub fn key(tag: &str, conn: usize, slot: usize) -> String {
     let k = format!("lock:{tag:0>11}:{conn:07}:{slot:07}");
-    assert_eq!(k.len(), 32);
+    assert_eq!(k.len(), KEY_LEN);
     k
 }
 
@@ -42,7 +47,14 @@ impl Run {
     }
 
     fn key(&self, conn: usize, slot: usize) -> String {
-        if self.rule().is_some() { key(&self.tag, 0, 0) } else { key(&self.tag, conn, slot) }
+        if self.rule().is_some() {
+            return key(&self.tag, 0, 0);
+        }
+        if self.key_len == 1 {
+            let printable = u8::try_from(conn * self.depth + slot).ok().filter(|&i| i < 94);
+            return char::from(b'!' + printable.expect("there are 94 keys of one byte")).into();
+        }
+        format!("{:x>1$}", key(&self.tag, conn, slot), self.key_len)
     }
 
     /// Connects the clients, and lets them begin.

@@ -1,4 +1,4 @@
-//! Peers that speak a simple in-order byte protocol: null, Redis, dflockd, Lockstead.
+//! Peers that speak a simple byte protocol: null, Redis, dflockd, Lockstead.
 //! One codec each; one client loop for all of them.
 
 mod dflockd;
@@ -26,4 +26,8 @@ pub trait Codec {
     fn acquire(&mut self, slot: usize, out: &mut Vec<u8>);
     fn release(&mut self, slot: usize, out: &mut Vec<u8>);
     fn parse(&mut self, buf: &[u8], slot: usize, acq: bool) -> Reply;
+    /// Whether the first reply can be the one to this request; always, if replies come in the order of requests.
+    fn answers(&self, _buf: &[u8], _slot: usize, _acq: bool) -> bool {
+        true
+    }
 }

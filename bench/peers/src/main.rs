@@ -4,12 +4,14 @@
 //!       PEER: null redis redis-baton etcd etcd-v3lock pg dflockd zk lockstead
 //!       WORKLOAD: pairs (W1 with DEPTH 1, W2 with more) | handoff, handoff1, free (W3) | verify
 //!   peers hold PEER N PORT SERVER_PID                                   (W4)
+//!   peers scale WHAT … PORT SERVER_PID                                  (see the head of scale.rs)
 //!   peers fsync DIR
 //! Prints one JSON object. Only ever connects to 127.0.0.1.
 
 mod clients;
 mod codec;
 mod etcd;
+mod frames;
 mod fsync;
 mod handoff;
 mod hold;
@@ -19,6 +21,7 @@ mod null;
 mod pairs;
 mod postgres;
 mod run;
+mod scale;
 mod tally;
 mod usage;
 mod zookeeper;
@@ -34,6 +37,7 @@ fn main() {
             "serve" => serve(rest),
             "run" => block_on(run::run(rest)),
             "hold" => block_on(LocalSet::new().run_until(hold::hold(rest))),
+            "scale" => scale::scale(rest),
             "fsync" => fsync::fsync(rest),
             _ => Err("see the head of main.rs".into()),
         },
@@ -46,7 +50,7 @@ fn main() {
     std::process::exit(0); // do not wait for stray connections
 }
 
-fn block_on(doing: impl Future<Output = R<()>>) -> R<()> {
+fn block_on<T>(doing: impl Future<Output = R<T>>) -> R<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(doing)
 }
 

@@ -83,7 +83,10 @@ fn replies<C: Codec>(
 ) -> usize {
     let now = Instant::now();
     let mut at = 0;
-    while let Some(&(Next { slot, acquires }, t0)) = sent.front() {
+    loop {
+        let whose = |(next, _): &(Next, Instant)| c.answers(&buf[at..], next.slot, next.acquires);
+        let index = sent.iter().position(whose).unwrap_or(0);
+        let Some(&(Next { slot, acquires }, t0)) = sent.get(index) else { break };
         let (n, good) = match c.parse(&buf[at..], slot, acquires) {
             Reply::Incomplete => break,
             Reply::Ok(n) => (n, true),
@@ -97,7 +100,7 @@ fn replies<C: Codec>(
             }
         };
         at += n;
-        sent.pop_front();
+        sent.remove(index);
         if acquires && good {
             tally.lat(now - t0);
             new.push(Next { slot, acquires: false });

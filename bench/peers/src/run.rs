@@ -1,25 +1,17 @@
 //! `peers run`: one workload against one peer, measured for a while.
 
-use crate::clients::Run;
+use crate::clients::{KEY_LEN, Run};
 use crate::json::Line;
 use crate::locker::R;
 use crate::tally::Tally;
-use crate::usage::{Cpu, cpu_delta, cpu_of, machine, self_cpu_us, tree};
+use crate::usage::{Meter, Used, tree};
 use hdrhistogram::Histogram;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::task::LocalSet;
 
-/// What one window saw.
+/// What one window saw; the tally has the counts of the whole run.
 struct Window {
-    secs: f64,
-    /// CPU of the server's processes.
-    server: Cpu,
-    /// CPU of this process.
-    own_us: f64,
-    steal_percent: f64,
-    idle_percent: f64,
-    processes: usize,
-    /// Counts of the window alone; the tally has those of the whole run.
+    used: Used,
     denied: u64,
     errors: u64,
 }
@@ -36,8 +28,14 @@ pub async fn run(a: &[String]) -> R<()> {
         depth: depth.parse()?,
         port: port.parse()?,
         tag: std::process::id().to_string(),
+        key_len: KEY_LEN,
     };
-    let (warm, secs, pid): (f64, f64, i32) = (warm.parse()?, secs.parse()?, pid.parse()?);
+    measured(&run, warm.parse()?, secs.parse()?, pid.parse()?).await?.print();
+    Ok(())
+}
+
+/// Runs it, and has the line of its window.
+pub async fn measured(run: &Run, warm: f64, secs: f64, pid: i32) -> R<Line> {
     assert!(warm + secs <= 60.0 && run.conns <= 1024 && run.depth <= 1024, "bounded loads only");
     let tally = Tally::new();
     let ls = LocalSet::new();
@@ -46,7 +44,7 @@ pub async fn run(a: &[String]) -> R<()> {
             run.start(&ls, &tally).await?;
             tokio::time::sleep(Duration::from_secs_f64(warm)).await;
             let window = watch(&tally, secs, pid).await;
-            Ok::<_, Box<dyn std::error::Error>>(line(&run, &tally, &window))
+            Ok::<_, Box<dyn std::error::Error>>(line(run, &tally, &window))
         })
         .await?;
     tally.stop.set(true);
@@ -54,35 +52,18 @@ pub async fn run(a: &[String]) -> R<()> {
     if run.rule().is_none() {
         let _ = tokio::time::timeout(Duration::from_secs(2), ls).await;
     }
-    line.print();
-    Ok(())
+    Ok(line)
 }
 
 async fn watch(tally: &Tally, secs: f64, pid: i32) -> Window {
-    let pids = tree(pid);
-    // window opens
-    let (machine0, own0, server0) = (machine(), self_cpu_us(), cpu_of(&pids));
+    let meter = Meter::open(tree(pid));
     tally.pairs.set(0);
     let (denied0, errors0) = (tally.denied.get(), tally.errors.get());
     tally.rec.set(true);
-    let t0 = Instant::now();
     tokio::time::sleep(Duration::from_secs_f64(secs)).await;
-    let secs = t0.elapsed().as_secs_f64();
-    let (server1, own1, machine1) = (cpu_of(&pids), self_cpu_us(), machine());
+    let used = meter.close();
     tally.rec.set(false);
-    // window closed
-    let ticks: Vec<f64> = machine1.iter().zip(&machine0).map(|(x, y)| x - y).collect();
-    let total: f64 = ticks.iter().sum();
-    Window {
-        secs,
-        server: cpu_delta(&server0, &server1),
-        own_us: own1 - own0,
-        steal_percent: ticks[7] / total * 100.0,
-        idle_percent: (ticks[3] + ticks[4]) / total * 100.0,
-        processes: pids.len(),
-        denied: tally.denied.get() - denied0,
-        errors: tally.errors.get() - errors0,
-    }
+    Window { used, denied: tally.denied.get() - denied0, errors: tally.errors.get() - errors0 }
 }
 
 /// The fields and their order are what the tables, and results of before, know.
@@ -91,15 +72,16 @@ fn line(run: &Run, tally: &Tally, window: &Window) -> Line {
     let (hist, wait) = (tally.hist.borrow(), tally.wait_hist.borrow());
     let us = |hist: &Histogram<u64>, quantile: f64| hist.value_at_quantile(quantile) as f64 / 1e3;
     let per = |x: f64| if n > 0 { x / n as f64 } else { 0.0 };
-    let cpu = window.server;
+    let used = &window.used;
+    let cpu = used.server;
     Line::default()
         .text("peer", &run.peer)
         .text("wl", &run.workload)
         .int("conns", run.conns)
         .int("depth", run.depth)
-        .num("secs", window.secs, 3)
+        .num("secs", used.secs, 3)
         .int("n", n)
-        .num("rate", n as f64 / window.secs, 1)
+        .num("rate", n as f64 / used.secs, 1)
         .num("p50", us(&hist, 0.5), 1)
         .num("p99", us(&hist, 0.99), 1)
         .num("p999", us(&hist, 0.999), 1)
@@ -109,12 +91,12 @@ fn line(run: &Run, tally: &Tally, window: &Window) -> Line {
         .num("cpu_stat", per(cpu.user_us + cpu.sys_us), 3)
         .num("cpu_user", per(cpu.user_us), 3)
         .num("cpu_sched", per(cpu.sched_us), 3)
-        .num("cli_cpu", per(window.own_us), 3)
-        .num("srv_util", cpu.sched_us / 1e6 / window.secs, 3)
-        .num("cli_util", window.own_us / 1e6 / window.secs, 3)
-        .num("steal", window.steal_percent, 2)
-        .num("idle", window.idle_percent, 1)
-        .int("procs", window.processes)
+        .num("cli_cpu", per(used.own_us), 3)
+        .num("srv_util", cpu.sched_us / 1e6 / used.secs, 3)
+        .num("cli_util", used.own_us / 1e6 / used.secs, 3)
+        .num("steal", used.steal_percent, 2)
+        .num("idle", used.idle_percent, 1)
+        .int("procs", used.processes)
         .int("denied", window.denied)
         .int("errors", window.errors)
         .int("errors_all", tally.errors.get())

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::time::Instant;
 
 /// A process and its direct children. (PostgreSQL has one for each connection.)
 pub fn tree(root: i32) -> Vec<i32> {
@@ -35,7 +36,7 @@ pub struct Cpu {
 }
 
 /// The CPU time of each of these processes so far.
-pub fn cpu_of(pids: &[i32]) -> HashMap<i32, Cpu> {
+fn cpu_of(pids: &[i32]) -> HashMap<i32, Cpu> {
     let mut used = HashMap::new();
     for &pid in pids {
         let Some(fields) = stat_fields(pid) else { continue };
@@ -52,7 +53,7 @@ pub fn cpu_of(pids: &[i32]) -> HashMap<i32, Cpu> {
 }
 
 /// What was used between two looks. A process that is new counts from its start.
-pub fn cpu_delta(before: &HashMap<i32, Cpu>, after: &HashMap<i32, Cpu>) -> Cpu {
+fn cpu_delta(before: &HashMap<i32, Cpu>, after: &HashMap<i32, Cpu>) -> Cpu {
     let mut sum = Cpu::default();
     for (pid, now) in after {
         let then = before.get(pid).copied().unwrap_or_default();
@@ -63,14 +64,58 @@ pub fn cpu_delta(before: &HashMap<i32, Cpu>, after: &HashMap<i32, Cpu>) -> Cpu {
     sum
 }
 
+/// Counts what is used from its opening on.
+pub struct Meter {
+    pids: Vec<i32>,
+    machine: Vec<f64>,
+    own_us: f64,
+    server: HashMap<i32, Cpu>,
+    opened: Instant,
+}
+
+/// What was used while a meter was open.
+pub struct Used {
+    pub secs: f64,
+    /// CPU of the server's processes.
+    pub server: Cpu,
+    /// CPU of this process.
+    pub own_us: f64,
+    pub steal_percent: f64,
+    pub idle_percent: f64,
+    pub processes: usize,
+}
+
+impl Meter {
+    /// Watches these processes.
+    pub fn open(pids: Vec<i32>) -> Self {
+        let (machine, own_us, server) = (machine(), self_cpu_us(), cpu_of(&pids));
+        Self { pids, machine, own_us, server, opened: Instant::now() }
+    }
+
+    pub fn close(self) -> Used {
+        let secs = self.opened.elapsed().as_secs_f64();
+        let (server, own_us, machine) = (cpu_of(&self.pids), self_cpu_us(), machine());
+        let ticks: Vec<f64> = machine.iter().zip(&self.machine).map(|(x, y)| x - y).collect();
+        let total: f64 = ticks.iter().sum::<f64>().max(1.0);
+        Used {
+            secs,
+            server: cpu_delta(&self.server, &server),
+            own_us: own_us - self.own_us,
+            steal_percent: ticks[7] / total * 100.0,
+            idle_percent: (ticks[3] + ticks[4]) / total * 100.0,
+            processes: self.pids.len(),
+        }
+    }
+}
+
 /// The machine's ticks by kind: user, nice, system, idle, iowait, irq, softirq, steal, …
-pub fn machine() -> Vec<f64> {
+fn machine() -> Vec<f64> {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     text.lines().next().unwrap_or("").split_whitespace().skip(1).map(number).collect()
 }
 
 /// The CPU time of this process so far, in microseconds.
-pub fn self_cpu_us() -> f64 {
+fn self_cpu_us() -> f64 {
     // SAFETY: all zeros is a valid `rusage`: it holds only integers.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is to a `rusage` that lives during the call, which writes nothing else.

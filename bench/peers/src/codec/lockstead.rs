@@ -1,8 +1,8 @@
-//! Lockstead, spelled out here a second time: this tool shares no code with what it measures.
+//! Lockstead; the owner is the slot. A release may be answered before an acquire that was sent earlier.
 
 use super::{Codec, Reply};
+use crate::frames::{self, Answer};
 
-/// Frames of docs/protocol.md; the owner is the slot, so an answer out of order is an error.
 pub struct Lockstead {
     pub keys: Vec<String>,
     pub tokens: Vec<u64>,
@@ -11,43 +11,31 @@ pub struct Lockstead {
 }
 impl Codec for Lockstead {
     fn acquire(&mut self, slot: usize, out: &mut Vec<u8>) {
-        out.extend_from_slice(&[b'A', self.wait_s, self.lease_s]);
-        out.extend_from_slice(&(slot as u64).to_be_bytes());
-        out.extend_from_slice(self.keys[slot].as_bytes());
-        out.push(b'\n');
+        frames::acquire(out, self.wait_s, self.lease_s, slot as u64, self.keys[slot].as_bytes());
     }
     fn release(&mut self, slot: usize, out: &mut Vec<u8>) {
-        out.push(b'R');
-        out.extend_from_slice(&self.tokens[slot].to_be_bytes());
-        out.extend_from_slice(self.keys[slot].as_bytes());
-        out.push(b'\n');
+        frames::release(out, self.tokens[slot], self.keys[slot].as_bytes());
     }
     fn parse(&mut self, buf: &[u8], slot: usize, acq: bool) -> Reply {
-        let Some(&op) = buf.first() else { return Reply::Incomplete };
-        let header = match op {
-            b'A' => 21,
-            b'T' | b'R' | b'N' => 8,
-            b'B' => 9,
-            b'X' => match buf.iter().skip(10).position(|&b| b == b'\n') {
-                Some(i) => return Reply::Err(11 + i, String::from_utf8_lossy(&buf[..11 + i]).into()),
-                None => return Reply::Incomplete,
-            },
-            _ => return Reply::Err(buf.len(), format!("unknown answer {op}")),
-        };
-        let n = header + 2;
-        if buf.len() < n {
-            return Reply::Incomplete;
-        }
-        let word = |at: usize| buf[at..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-        match (op, acq) {
-            (b'A', true) if word(1) == slot as u64 => {
-                self.tokens[slot] = word(9);
+        let Some((n, answer)) = frames::parse(buf) else { return Reply::Incomplete };
+        match (answer, acq) {
+            (Answer::Acquired { owner, token }, true) if owner == slot as u64 => {
+                self.tokens[slot] = token;
                 Reply::Ok(n)
             }
-            (b'T', true) if word(1) == slot as u64 => Reply::Denied(n),
-            (b'R', false) if word(1) == self.tokens[slot] => Reply::Ok(n),
-            (b'N', false) => Reply::Denied(n),
-            _ => Reply::Err(n, format!("{:02x?}", &buf[..n])),
+            (Answer::TimedOut { owner }, true) if owner == slot as u64 => Reply::Denied(n),
+            (Answer::Released { token }, false) if token == self.tokens[slot] => Reply::Ok(n),
+            (Answer::NotHeld, false) => Reply::Denied(n),
+            (other, _) => Reply::Err(n, other.to_string()),
+        }
+    }
+    fn answers(&self, buf: &[u8], slot: usize, acq: bool) -> bool {
+        match frames::parse(buf) {
+            Some((_, Answer::Acquired { owner, .. } | Answer::TimedOut { owner })) => {
+                acq && owner == slot as u64
+            }
+            Some((_, Answer::Released { token })) => !acq && token == self.tokens[slot],
+            _ => true,
         }
     }
 }
