@@ -4,6 +4,7 @@ use lockstead_testkit::{Address, Answer, Builder, Event, Raw, Witness, frame};
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -156,8 +157,12 @@ fn a_server_that_does_not_stop_is_found() {
     // `sleep serve …` ends at once with an error; a shell that ignores the arguments does not.
     let dir = tempfile::tempdir().expect("a temporary directory");
     let script = dir.path().join("server");
-    std::fs::write(&script, "#!/bin/sh\necho listening on 127.0.0.1:1\nexec sleep 60\n").expect("a script");
-    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a script");
+    // Written by another process: a file that is open for writing here may be so in a child that another test is just
+    // starting, and then nobody can run it.
+    let write =
+        r#"printf '#!/bin/sh\necho listening on 127.0.0.1:1\nexec sleep 60\n' > "$0" && chmod 755 "$0""#;
+    let written = Command::new("sh").args(["-c", write]).arg(&script).status().expect("a shell");
+    assert!(written.success());
     let mut server = Builder::new(&script).listen("127.0.0.1:1").start();
     let begun = Instant::now();
     let message = found(|| {
