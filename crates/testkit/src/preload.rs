@@ -4,6 +4,9 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The variable by which the dynamic linker is told to load one.
+pub const VARIABLE: &str = "LD_PRELOAD";
+
 /// The library of this name, beside the running test program. `cargo test --workspace` has built it; for a test run
 /// of one package it is built here.
 ///

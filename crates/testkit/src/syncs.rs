@@ -41,7 +41,7 @@ impl Syncs {
     /// The environment that a server must be started with.
     pub fn env(&self) -> [(&'static str, &Path); 4] {
         [
-            ("LD_PRELOAD", &self.library),
+            (preload::VARIABLE, &self.library),
             (HOLD_FILE, &self.hold),
             (FAIL_FILE, &self.fail),
             (COUNT_FILE, &self.count),

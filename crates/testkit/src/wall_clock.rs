@@ -32,7 +32,7 @@ impl WallClock {
 
     /// The environment that a server must be started with.
     pub fn env(&self) -> [(&'static str, &Path); 2] {
-        [("LD_PRELOAD", &self.library), (OFFSET_FILE, &self.offset)]
+        [(preload::VARIABLE, &self.library), (OFFSET_FILE, &self.offset)]
     }
 
     /// From now on the wall clock shows the true time plus so many seconds.
