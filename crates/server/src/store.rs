@@ -1,7 +1,6 @@
 //! What survives: from the configuration to a journal that is open, and what a start learns from it.
 
 use std::sync::Arc;
-use std::time::Instant as Stopwatch;
 
 use lockstead_engine::{Engine, Instant};
 use lockstead_journal::{BootIdentity, FileStorage, Journal, Mode, OpenError, OpenOptions, Opened};
@@ -46,7 +45,7 @@ impl Store {
         journal: &JournalConfig,
         wake: impl Fn() + Send + 'static,
     ) -> Result<Self, ServeError> {
-        let began = Stopwatch::now();
+        let began = clock::now();
         let failed = |source| ServeError::Open { dir: journal.dir.clone(), source };
         tracing::info!(dir = %journal.dir.display(), "reading the journal");
         // A directory that must hold a journal is not made.
@@ -79,7 +78,7 @@ impl Store {
 }
 
 /// Says what the directory held and what follows from it.
-fn announce(config: &JournalConfig, opened: &Opened, now: Instant, began: Stopwatch) {
+fn announce(config: &JournalConfig, opened: &Opened, now: Instant, began: Instant) {
     for warning in &opened.warnings {
         tracing::warn!(dir = %config.dir.display(), "{warning}");
     }
@@ -94,7 +93,7 @@ fn announce(config: &JournalConfig, opened: &Opened, now: Instant, began: Stopwa
         another_boot = opened.another_boot,
         leases = opened.leases.len(),
         run = opened.run,
-        took_ms = began.elapsed().as_millis(),
+        took_ms = clock::now().0 - began.0,
         "the journal is open"
     );
     match opened.recovery_ends_ms {
