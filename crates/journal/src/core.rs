@@ -24,8 +24,9 @@ pub(crate) use jobs::begin;
 /// A checkpoint is due when the current segment has grown beyond this much and the live leases.
 pub(crate) const CHECKPOINT_BYTES: u64 = 32 << 20;
 /// Nothing new is admitted while a checkpoint is on its way and the directory takes more than this and twice the live
-/// leases. So with the checkpoint of a start behind it, it stays below 64 MiB and three times the live leases.
-const FULL_BYTES: u64 = 56 << 20;
+/// leases. So with the checkpoint of a start behind it, and what the files have reserved, it stays below 64 MiB and three
+/// times the live leases.
+const FULL_BYTES: u64 = 54 << 20;
 /// Nothing new is admitted while so much waits to be written.
 const FULL_BUFFER: usize = 4 << 20;
 /// How long after a write its sync follows in mode `process`, and how long after a failure the next try.

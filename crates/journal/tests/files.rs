@@ -1,6 +1,6 @@
 //! The journal on real files.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
@@ -70,6 +70,24 @@ fn leases_survive_the_process_in_both_modes() {
         assert_eq!(again.warnings, []);
         assert!(again.journal.take_tokens(0).unwrap().first > first + 2);
         again.journal.stop().unwrap();
+    }
+}
+
+#[test]
+fn a_sync_reserves_room_ahead_and_the_file_stays_as_long_as_what_was_written() {
+    let dir = on_disk();
+    let probe = std::fs::File::create(dir.path().join("probe")).unwrap();
+    let keep_size = rustix::fs::FallocateFlags::KEEP_SIZE;
+    let can_reserve = rustix::fs::fallocate(&probe, keep_size, 0, 1).is_ok();
+    for mode in [Mode::Process, Mode::Machine] {
+        let dir = on_disk();
+        let (opened, _woken) = open(dir.path(), &options(mode, 1)).unwrap();
+        opened.journal.stop().unwrap();
+        let segment = std::fs::metadata(dir.path().join("0000000000000001.journal")).unwrap();
+        assert!(segment.len() < 1_024, "{} bytes", segment.len());
+        let taken = segment.blocks() * 512;
+        assert_eq!(taken >= 2 << 20, can_reserve, "{taken} bytes on the disk");
+        assert!(taken <= 3 << 20, "{taken} bytes on the disk");
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -65,7 +66,7 @@ impl std::fmt::Debug for Snapshot {
     }
 }
 
-/// How many bytes the files of a directory have at one moment, whatever is made, grows and vanishes meanwhile. It may
+/// How much of the disk the files of a directory take at one moment, with what is reserved behind their ends, whatever is made, grows and vanishes meanwhile. It may
 /// be a little less, never more.
 ///
 /// # Panics
@@ -81,12 +82,15 @@ pub fn size(dir: &Path) -> u64 {
     }
 }
 
+/// What `blocks` counts, whatever the file system's own are.
+const BLOCK: u64 = 512;
+
 fn names_and_sizes(dir: &Path) -> BTreeMap<std::ffi::OsString, u64> {
     let mut sizes = BTreeMap::new();
     for entry in fs::read_dir(dir).expect("a directory can be listed") {
         let entry = entry.expect("a directory can be listed");
         match entry.metadata() {
-            Ok(meta) => _ = sizes.insert(entry.file_name(), meta.len()),
+            Ok(meta) => _ = sizes.insert(entry.file_name(), meta.len().max(meta.blocks() * BLOCK)),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => panic!("{}: {error}", entry.path().display()),
         }
