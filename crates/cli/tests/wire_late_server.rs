@@ -95,3 +95,42 @@ fn an_error_is_said_even_to_a_client_that_has_ended_its_output() {
         session.expect_end(SECOND, "the end behind the error");
     }
 }
+
+/// Sessions with very many waiters end at one moment. One that ends leaves in one step; all of them together would keep
+/// everybody else waiting for as long as they take.
+#[test]
+fn sessions_that_end_together_leave_over_several_turns() {
+    const SESSIONS: u64 = 24;
+    /// As many as one session may have by default.
+    const WAITERS: u64 = 32_768;
+    let server = Server::start(PROGRAM, &[]);
+    let mut holder = server.connect();
+    let keys: Vec<String> = (0..SESSIONS).map(|n| format!("k{n}")).collect();
+    for (owner, key) in keys.iter().enumerate() {
+        holder.hold(255, owner as u64, key);
+    }
+    let waiting: Vec<Raw> = keys
+        .iter()
+        .map(|key| {
+            let mut session = server.connect();
+            for from in (0..WAITERS).step_by(1_024) {
+                let requests: Vec<u8> =
+                    (from..from + 1_024).flat_map(|owner| frame::acquire(255, 9, owner, key)).collect();
+                session.send(&requests);
+            }
+            session.ping();
+            session
+        })
+        .collect();
+    server.pause();
+    drop(waiting);
+    server.go_on();
+    holder.query(&keys[0]);
+    // All ends had been read before this one was answered, so whoever leaves in the turn that reads the ends has left.
+    let left: Vec<u32> = keys.iter().map(|key| holder.query(key).2).collect();
+    assert!(left.iter().any(|&waiters| waiters > 0), "all had left before a second request was answered");
+    let deadline = Instant::now() + 20 * SECOND;
+    while keys.iter().any(|key| holder.query(key).2 > 0) {
+        assert!(Instant::now() < deadline, "some waiters never left");
+    }
+}

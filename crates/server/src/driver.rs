@@ -7,15 +7,18 @@
 //! With a journal, what the engine decided in a turn is written before anybody is told of it. While the journal takes
 //! nothing more, or has reserved no tokens, requests and due events wait: late perhaps, never lost.
 //!
-//! A turn's work is bounded: so many connections accepted, bytes read and events run. When more events are due than
-//! fit, requests wait until all are done, over several turns; only pings are answered in between.
+//! A turn's work is bounded: so many connections accepted, bytes read, events and requests run, and waiters who leave
+//! with their sessions. When more events are due than fit, requests wait until all are done, over several turns; only
+//! pings are answered in between. More requests than fit, and further sessions that end, wait for the next turn.
+
+mod journaling;
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll};
 
 use lockstead_engine::{Engine, Instant, Progress};
-use lockstead_journal::{Change, Journal};
-use lockstead_session::{Facts, NextRequests, Phase, Position, Session};
+use lockstead_journal::Journal;
+use lockstead_session::{Facts, NextRequests, Phase, Session};
 use slab::Slab;
 
 use crate::accept::Door;
@@ -29,7 +32,7 @@ use crate::store::Store;
 use crate::stream::Stream;
 use crate::timeouts::Timeouts;
 use crate::wake::ReadyList;
-use crate::{Config, ServeError, clock, millis_up, tokens};
+use crate::{Config, ServeError, clock, millis_up};
 
 /// At most this many connections are accepted in a turn.
 const ACCEPTS_PER_TURN: usize = 128;
@@ -37,6 +40,10 @@ const ACCEPTS_PER_TURN: usize = 128;
 const BYTES_PER_TURN: usize = 256 * 1024;
 /// At most this many due events are run in a turn.
 const EVENTS_PER_TURN: usize = 1_024;
+/// At most this many requests are run in a turn.
+const REQUESTS_PER_TURN: usize = 8_192;
+/// No session ends in a turn in which so many waiters have left with theirs. One ends in one step, with all it has.
+const LEAVERS_PER_TURN: usize = 8_192;
 
 /// Owns everything: sockets, sessions and the engine.
 pub(crate) struct Driver {
@@ -64,6 +71,9 @@ pub(crate) struct Driver {
     drain_grace_ms: u64,
     steps: Steps,
     recovering: bool,
+    /// What is left in this turn of [`REQUESTS_PER_TURN`] and [`LEAVERS_PER_TURN`].
+    requests_left: usize,
+    leavers_left: usize,
     scratch: Box<[u8; READ_PER_TURN]>,
 }
 
@@ -98,6 +108,8 @@ impl Driver {
             stage: Stage::Serving,
             drain_grace_ms: millis_up(config.drain_grace),
             steps: Steps::new(store.journal),
+            requests_left: 0,
+            leavers_left: 0,
             scratch: Box::new([0; READ_PER_TURN]),
         })
     }
@@ -128,6 +140,8 @@ impl Driver {
             Progress::Done => NextRequests::All,
             Progress::More => NextRequests::PingsOnly,
         };
+        self.requests_left = REQUESTS_PER_TURN;
+        self.leavers_left = LEAVERS_PER_TURN;
         if !matches!(self.stage, Stage::Flushing(_)) {
             self.process(now, which);
         }
@@ -174,16 +188,6 @@ impl Driver {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Whether due events and requests may be run: what they decide must find room in the journal, and a token for
-    /// each grant. If not, the journal wakes the driver when something has changed.
-    fn admits(&mut self) -> bool {
-        self.steps.journal.as_ref().is_none_or(Journal::admits) && self.has_tokens(EVENTS_PER_TURN)
-    }
-
-    fn has_tokens(&mut self, n: usize) -> bool {
-        tokens::ensure(&mut self.engine, self.steps.journal.as_mut(), n)
-    }
-
     fn advance(&mut self, now: Instant) -> Progress {
         let progress = self.engine.advance(now, EVENTS_PER_TURN, &mut self.steps);
         self.deliver();
@@ -192,63 +196,6 @@ impl Driver {
             tracing::info!("the recovery is over: grants begin");
         }
         progress
-    }
-
-    /// Takes what the journal has done since the last time.
-    fn take_journal(&mut self, now: Instant) {
-        if let Some(journal) = &mut self.steps.journal {
-            journal.turn(now.0);
-            self.take_changes();
-        }
-    }
-
-    /// Writes what was decided, before anybody is told.
-    fn write_journal(&mut self) {
-        if let Some(journal) = &mut self.steps.journal {
-            journal.flush();
-            self.take_changes();
-        }
-    }
-
-    fn take_changes(&mut self) {
-        while let Some(change) = self.steps.journal.as_mut().and_then(Journal::next_change) {
-            match change {
-                Change::Failed { after, error } => {
-                    tracing::error!(%error, "the data directory cannot be written: nothing is granted or extended");
-                    self.storage_failed(Position(after.0));
-                }
-                Change::Recovered => {
-                    tracing::info!("the data directory can be written again: grants go on");
-                    self.engine.storage_works();
-                }
-            }
-        }
-        let Some(journal) = &self.steps.journal else { return };
-        let reached = Position(journal.reached().0);
-        for slot in std::mem::take(&mut self.gated) {
-            let Some(connection) = self.connections.get_mut(slot).filter(|connection| connection.gated)
-            else {
-                continue;
-            };
-            connection.session.reached(reached);
-            connection.gated = connection.session.is_gated();
-            if connection.gated {
-                self.gated.push(slot);
-            }
-            mark_dirty(&mut self.connections, &mut self.to_write, slot);
-        }
-    }
-
-    /// Takes back every grant that nobody was told of.
-    fn storage_failed(&mut self, after: Position) {
-        let mut lost = Vec::new();
-        for &slot in &self.gated {
-            if let Some(connection) = self.connections.get_mut(slot) {
-                connection.session.storage_failed(after, &mut lost);
-            }
-        }
-        self.engine.storage_fails(lost, &mut self.steps);
-        self.deliver();
     }
 
     /// Lets in who waits at the door. `true`: there may be more.
@@ -353,6 +300,9 @@ impl Driver {
     /// Runs the requests of every connection on the list, in order. Those that have to wait stay on it.
     fn process(&mut self, now: Instant, which: NextRequests) {
         for _ in 0..self.to_process.len() {
+            if self.requests_left == 0 {
+                return;
+            }
             let Some(slot) = self.to_process.pop_front() else {
                 return;
             };
@@ -364,8 +314,10 @@ impl Driver {
             let full = self.steps.journal.as_ref().is_some_and(|journal| !journal.admits());
             let which = if full { NextRequests::PingsOnly } else { which };
             while (which == NextRequests::PingsOnly || self.has_tokens(1))
+                && self.requests_left > 0
                 && let Some(command) = self.connections[slot].session.next(&self.facts, which)
             {
+                self.requests_left -= 1;
                 self.engine.run(now, id, command, &mut self.steps);
                 self.deliver();
             }
@@ -388,10 +340,10 @@ impl Driver {
     }
 
     /// Closes a session that is over, in one step with the engine. Others may get what it gives back, so this too
-    /// waits until no event is due.
+    /// waits until no event is due, and for a turn that has room.
     fn close_if_ending(&mut self, now: Instant, which: NextRequests, slot: usize) {
         let session = &self.connections[slot].session;
-        if session.phase() != Phase::Ending || which == NextRequests::PingsOnly {
+        if session.phase() != Phase::Ending || which == NextRequests::PingsOnly || self.leavers_left == 0 {
             return;
         }
         let unsent = session.unsent_grants();
@@ -402,7 +354,10 @@ impl Driver {
         let unsent = connection.session.close(now);
         if let Some(id) = connection.id.take() {
             self.sessions -= 1;
+            let waiting = self.engine.counts().waiters;
             self.engine.close_session(now, id, unsent, &mut self.steps);
+            let left = (waiting - self.engine.counts().waiters) as usize;
+            self.leavers_left = self.leavers_left.saturating_sub(1 + left);
             self.deliver();
         }
         mark_dirty(&mut self.connections, &mut self.to_write, slot);

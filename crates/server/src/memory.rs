@@ -1,11 +1,13 @@
 //! Memory after a peak goes back to the system.
 //!
 //! The engine frees what it no longer needs, but the allocator keeps freed memory for the next peak, which may never
-//! come. So it is asked to give it back each time a quarter of what there was has gone: often enough that no single walk
-//! through the heap takes long.
+//! come. So it is asked to give it back each time a quarter of what there was has gone, or so much that a walk through the
+//! heap takes some milliseconds.
 
 /// A fall by fewer entries than this is no peak worth a walk through the heap.
 const LEAST_FALL: usize = 4_096;
+/// After a fall by so many entries memory is given back, however many are left.
+const MOST_FALL: usize = 262_144;
 
 /// Watches how much the server holds.
 #[derive(Default)]
@@ -25,7 +27,7 @@ impl Memory {
 }
 
 fn is_worth_it(peak: usize, entries: usize) -> bool {
-    entries < peak - peak / 4 && peak - entries >= LEAST_FALL
+    peak.saturating_sub(entries) > (peak / 4).clamp(LEAST_FALL, MOST_FALL)
 }
 
 #[cfg(target_env = "gnu")]
@@ -46,8 +48,10 @@ mod tests {
     fn p13_memory_is_given_back_when_a_quarter_of_a_peak_has_gone() {
         assert!(!is_worth_it(1_000_000, 750_000));
         assert!(is_worth_it(1_000_000, 749_999));
-        assert!(!is_worth_it(4_000, 0), "too small a fall");
-        assert!(is_worth_it(LEAST_FALL, 0));
+        assert!(!is_worth_it(LEAST_FALL, 0), "too small a fall");
+        assert!(is_worth_it(LEAST_FALL + 1, 0));
+        assert!(!is_worth_it(10_000_000, 10_000_000 - MOST_FALL));
+        assert!(is_worth_it(10_000_000, 10_000_000 - MOST_FALL - 1), "a walk would take long");
         let mut memory = Memory::default();
         memory.watch(20_000);
         memory.watch(16_000);
