@@ -5,10 +5,14 @@ use crate::core::{Change, Core};
 use crate::record::{Cause, End, LeaseRecord, Record};
 use crate::segment::Name;
 
-/// At least so much is copied in a turn, in bytes, and four times what was decided in it.
+/// At least so much is copied in a turn, in bytes, …
 const COPIED_PER_TURN: usize = 64 << 10;
+/// … and so many times what was decided in it: the copies must all be there before the directory is full, which is some
+/// 20 MiB of decisions later, however many leases live.
+const COPIED_PER_DECIDED: u64 = 4;
+const LIVE_PER_COPIED: u64 = 16 << 20;
 /// No more is copied while so much waits to be written.
-const COPIED_AHEAD: usize = 256 << 10;
+const COPIED_AHEAD: usize = 1 << 20;
 
 /// Where a checkpoint stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,7 +54,8 @@ impl Core {
 
     /// Whether a copy is wanted in this turn.
     pub(crate) fn wants_copy(&self) -> bool {
-        let pace = COPIED_PER_TURN.max(4 * self.decided);
+        let per_decided = COPIED_PER_DECIDED + self.live_bytes / LIVE_PER_COPIED;
+        let pace = COPIED_PER_TURN.max(self.decided.saturating_mul(per_decided as usize));
         self.copying().is_some() && self.copied < pace && self.buffer.len() < COPIED_AHEAD
     }
 

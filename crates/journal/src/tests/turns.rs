@@ -245,6 +245,38 @@ fn a_checkpoint_while_serving_goes_in_small_steps_between_decisions() {
     }
 }
 
+/// While the directory is full nothing is decided, so a checkpoint that is too slow for it holds up every request.
+#[test]
+fn however_many_leases_live_all_copies_are_made_before_the_directory_is_full() {
+    const LEASES: u64 = 110_000;
+    let mut bench = Bench::open(Disk::default(), &options(Mode::Process, A, 1_000));
+    let first = bench.first_token;
+    let leases: Vec<(String, u64, u64)> =
+        (0..LEASES).map(|n| (format!("{n:01000}"), first + n, end(1_000, 200))).collect();
+    // As many decisions in a turn as a busy server makes, until there has been a checkpoint of all of them.
+    let (mut fed, mut copied, mut next, mut now_ms) = (0, 0, 0, 1_000);
+    let mut granted = 0;
+    while copied < leases.len() {
+        now_ms += 1;
+        bench.journal.turn(now_ms);
+        assert!(bench.journal.admits(), "full with {copied} copies of {LEASES}");
+        for (key, token, ends_ms) in leases.iter().cycle().skip(next).take(30) {
+            if granted < LEASES {
+                bench.journal.granted(key, *token, *ends_ms);
+                granted += 1;
+            } else {
+                bench.journal.extended(key, *token, *ends_ms);
+            }
+        }
+        next = (next + 30) % leases.len();
+        if granted == LEASES {
+            copied += feed(&mut bench.journal, &leases, &mut fed);
+        }
+        bench.journal.flush();
+        bench.work(now_ms);
+    }
+}
+
 #[test]
 fn the_size_of_the_live_leases_is_known_without_a_table() {
     let mut bench = Bench::open(Disk::default(), &options(Mode::Process, A, 1_000));
