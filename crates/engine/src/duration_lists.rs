@@ -46,13 +46,19 @@ impl<const LINK: usize> DurationLists<LINK> {
         let ring = &mut self.rings[usize::from(list.0)];
         debug_assert!(ring.last(slab).is_none_or(|last| slab[last].ends() <= slab[slot].ends()), "in order");
         ring.push_back(slab, slot);
-        self.update_head(slab, list);
+        if ring.first() == Some(slot) {
+            self.heads.set(list.0, Some(slab[slot].ends().0));
+        }
     }
 
     /// Takes a record out of its list.
     pub(crate) fn disarm<T: Timed>(&mut self, slab: &mut Slab<T>, slot: u32, list: DurationList) {
-        self.rings[usize::from(list.0)].remove(slab, slot);
-        self.update_head(slab, list);
+        let ring = &mut self.rings[usize::from(list.0)];
+        let was_first = ring.first() == Some(slot);
+        ring.remove(slab, slot);
+        if was_first {
+            self.heads.set(list.0, ring.first().map(|slot| slab[slot].ends().0));
+        }
     }
 
     /// The record that ends first, of equal ends the one that was armed first.
@@ -64,10 +70,5 @@ impl<const LINK: usize> DurationLists<LINK> {
     /// The records of every list, list by list, oldest first.
     pub(crate) fn lists<T: Timed>(&self, slab: &Slab<T>) -> impl Iterator<Item = impl Iterator<Item = u32>> {
         self.rings.iter().map(|ring| ring.iter(slab))
-    }
-
-    fn update_head<T: Timed>(&mut self, slab: &Slab<T>, list: DurationList) {
-        let first = self.rings[usize::from(list.0)].first();
-        self.heads.set(list.0, first.map(|slot| slab[slot].ends().0));
     }
 }
