@@ -61,10 +61,14 @@ impl<const LINK: usize> DurationLists<LINK> {
         }
     }
 
+    /// When the first record ends.
+    pub(crate) fn next_end(&self) -> Option<Instant> {
+        self.heads.least().map(Instant)
+    }
+
     /// The record that ends first, of equal ends the one that was armed first.
-    pub(crate) fn earliest(&self) -> Option<(Instant, u32)> {
-        let (ends, list) = self.heads.least()?;
-        Some((Instant(ends), self.rings[usize::from(list)].first()?))
+    pub(crate) fn earliest(&self) -> Option<u32> {
+        self.rings[usize::from(self.heads.winner()?)].first()
     }
 
     /// The records of every list, list by list, oldest first.

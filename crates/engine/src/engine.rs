@@ -193,7 +193,7 @@ impl Engine {
 
     /// Answers every waiter, in the order in which the waits would have ended.
     fn dismiss(&mut self, reason: BusyReason, effects: &mut impl Effects) {
-        while let Some((_, waiter)) = self.waiters.timers.earliest() {
+        while let Some(waiter) = self.waiters.timers.earliest() {
             let attempt = self.leave(waiter);
             effects.answer(SessionId(attempt.session), Answer::Busy { owner: attempt.owner, reason });
         }

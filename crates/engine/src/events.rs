@@ -25,10 +25,8 @@ impl Engine {
     pub fn advance(&mut self, now: Instant, budget: usize, effects: &mut impl Effects) -> Progress {
         self.set_now(now);
         for _ in 0..budget {
-            match self.next_due() {
-                Some((at, due)) if at <= now => self.end(due, effects),
-                _ => return Progress::Done,
-            }
+            let Some(due) = self.next_due() else { return Progress::Done };
+            self.end(due, effects);
         }
         if self.is_due() { Progress::More } else { Progress::Done }
     }
@@ -36,7 +34,8 @@ impl Engine {
     /// The instant at which something becomes due next, if nothing else happens before. It may have passed already.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.next_due().map(|(at, _)| at)
+        let [leases, waits] = [self.keys.leases.next_end(), self.waiters.timers.next_end()];
+        [leases, self.recovery_ends, waits].into_iter().flatten().min()
     }
 
     /// Whether something is due that [`Engine::advance`] has not processed.
@@ -44,13 +43,17 @@ impl Engine {
         self.next_deadline().is_some_and(|at| at <= self.now)
     }
 
-    /// What ends first. The recovery counts as armed after the leases that were restored with it.
-    fn next_due(&self) -> Option<(Instant, Due)> {
-        let lease = self.keys.leases.earliest().map(|(at, key)| (at, Due::Lease(key)));
-        let recovery = self.recovery_ends.map(|at| (at, Due::Recovery));
-        let wait = self.waiters.timers.earliest().map(|(at, waiter)| (at, Due::Wait(waiter)));
-        // The first of equal ones is taken.
-        [lease, recovery, wait].into_iter().flatten().min_by_key(|&(at, _)| at)
+    /// What is due and ends first. Of equal ends a lease's comes first, then that of the recovery, which counts as armed
+    /// after the leases that were restored with it.
+    fn next_due(&self) -> Option<Due> {
+        let at = self.next_deadline().filter(|&at| at <= self.now)?;
+        if self.keys.leases.next_end() == Some(at) {
+            self.keys.leases.earliest().map(Due::Lease)
+        } else if self.recovery_ends == Some(at) {
+            Some(Due::Recovery)
+        } else {
+            self.waiters.timers.earliest().map(Due::Wait)
+        }
     }
 
     fn end(&mut self, due: Due, effects: &mut impl Effects) {

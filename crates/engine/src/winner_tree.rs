@@ -31,17 +31,19 @@ impl WinnerTree {
         }
     }
 
-    /// The least number and its leaf, the highest leaf if several have it.
-    pub(crate) fn least(&self) -> Option<(u64, u8)> {
-        let least = self.nodes[1];
-        if least == NONE {
-            return None;
-        }
+    /// The least number.
+    pub(crate) fn least(&self) -> Option<u64> {
+        Some(self.nodes[1]).filter(|&least| least != NONE)
+    }
+
+    /// The leaf with the least number, the highest if several have it.
+    pub(crate) fn winner(&self) -> Option<u8> {
+        let least = self.least()?;
         let mut at = 1;
         while at < LEAVES {
             let right = 2 * at + 1;
             at = if self.nodes[right] == least { right } else { right - 1 };
         }
-        Some((least, (at - LEAVES) as u8))
+        Some((at - LEAVES) as u8)
     }
 }
