@@ -9,7 +9,7 @@ use crate::slab::Slab;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Buckets that are allocated together.
+/// Buckets that are allocated together. There are never fewer, so a small table neither grows nor shrinks.
 const CHUNK: u32 = 1024;
 
 /// An index over the records of a slab, through their links number `LINK`.
@@ -22,7 +22,7 @@ pub(crate) struct LinearHash<const LINK: usize> {
 
 impl<const LINK: usize> LinearHash<LINK> {
     pub(crate) fn new() -> Self {
-        Self { chunks: alloc::vec![new_chunk()], buckets: 1, len: 0 }
+        Self { chunks: alloc::vec![new_chunk()], buckets: CHUNK, len: 0 }
     }
 
     /// Adds a record; `hash_of` tells the hashes of those that have to move.
@@ -46,7 +46,7 @@ impl<const LINK: usize> LinearHash<LINK> {
         let bucket = self.bucket_of(hash);
         self.bucket(bucket).remove(slab, slot);
         self.len -= 1;
-        while self.buckets / 2 > self.len {
+        while self.buckets > CHUNK && self.buckets / 2 > self.len {
             self.merge(slab);
         }
     }

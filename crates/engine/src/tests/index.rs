@@ -64,19 +64,20 @@ fn buckets_follow_the_number_of_records() {
     let mut random = Random(4);
     let mut indexed = Indexed::new();
     let mut slots = Vec::new();
-    assert_eq!(indexed.index.size(), (1, 1));
+    assert_eq!(indexed.index.size(), (1024, 1));
     for len in 1..=5000u32 {
         slots.push(indexed.insert(random.next() as u32));
-        // One bucket for each record, in chunks of 1024.
-        assert_eq!(indexed.index.size(), (len, len.div_ceil(1024)));
+        // One bucket for each record, in chunks of 1024, and never fewer than a chunk.
+        let buckets = len.max(1024);
+        assert_eq!(indexed.index.size(), (buckets, buckets.div_ceil(1024)));
     }
     let mut buckets = 5000;
     while let Some(slot) = slots.pop() {
         indexed.remove(slot);
-        buckets = buckets.min(2 * slots.len() as u32 + 1);
+        buckets = buckets.min(2 * slots.len() as u32 + 1).max(1024);
         assert_eq!(indexed.index.size(), (buckets, buckets.div_ceil(1024)));
     }
-    assert_eq!(buckets, 1);
+    assert_eq!(buckets, 1024);
 }
 
 #[test]
@@ -84,7 +85,7 @@ fn every_record_is_found_at_every_size() {
     let mut random = Random(5);
     let mut indexed = Indexed::new();
     let mut slots: Vec<u32> = Vec::new();
-    for target in [1, 40, 3, 1100, 0, 2100, 1000, 1030, 500, 10, 0] {
+    for target in [1, 40, 3, 1100, 0, 2100, 1000, 3000, 1030, 500, 10, 0] {
         while slots.len() != target {
             if slots.len() < target {
                 slots.push(indexed.insert(random.next() as u32));
