@@ -96,7 +96,13 @@ impl SlotSet {
     fn mark(&mut self, level: usize, bit_at: usize) {
         let mut at = bit_at;
         for level in &mut self.levels[level..] {
-            level[at / CHUNK] |= bit(at);
+            let word = &mut level[at / CHUNK];
+            let was = *word;
+            *word |= bit(at);
+            if was != 0 {
+                // The word above has its bit already, and so on.
+                return;
+            }
             at /= CHUNK;
         }
     }
