@@ -79,10 +79,15 @@ impl Engine {
         }
     }
 
-    /// Voids the token of a held key; its first waiter is granted, or waits on while recovering. Without waiters the
-    /// key takes no room any more.
+    /// Frees a held key, whatever its token.
     pub(crate) fn free(&mut self, key: u32, effects: &mut impl Effects) {
         effects.freed(self.keys.text(key), self.keys.slab[key].token);
+        self.void(key, effects);
+    }
+
+    /// Voids the token of a held key, of which the effects know already; its first waiter is granted, or waits on while
+    /// recovering. Without waiters the key takes no room any more.
+    pub(crate) fn void(&mut self, key: u32, effects: &mut impl Effects) {
         self.keys.void(key);
         if !self.keys.slab[key].has_waiters() {
             self.keys.remove(key);

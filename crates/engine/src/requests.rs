@@ -91,12 +91,13 @@ impl Engine {
         key
     }
 
-    fn release(&mut self, session: SessionId, token: u64, key: &str, effects: &mut impl Effects) {
-        let held = self.held_by(key, token);
+    fn release(&mut self, session: SessionId, token: u64, text: &str, effects: &mut impl Effects) {
+        let held = self.held_by(text, token);
         let answer = if held.is_some() { Answer::Released { token } } else { Answer::NotHeld { token } };
         effects.answer(session, answer);
         if let Some(key) = held {
-            self.free(key, effects);
+            effects.freed(text, token);
+            self.void(key, effects);
         }
     }
 
