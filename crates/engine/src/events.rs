@@ -98,14 +98,14 @@ impl Engine {
         }
     }
 
-    /// Grants a key that is neither held nor parked to the attempt, from now on.
-    pub(crate) fn grant(&mut self, attempt: Attempt, effects: &mut impl Effects) {
+    /// Grants a key that is neither held nor parked to the attempt, from now on. `text` is the key's, if it was named.
+    pub(crate) fn grant(&mut self, attempt: Attempt, text: Option<&str>, effects: &mut impl Effects) {
         let Attempt { session, key, owner, asked, lease_s, .. } = attempt;
         let lease_s = self.kept_lease_s(lease_s);
         let token = self.tokens.take();
         let ends = self.now.end_after(lease_s);
         self.keys.hold(key, token, ends, DurationList::of(lease_s));
-        effects.granted(self.keys.text(key), token, ends);
+        effects.granted(text.unwrap_or_else(|| self.keys.text(key)), token, ends);
         let waited_ms = self.now.waited_ms(asked);
         let answer = Answer::Acquired { owner, token, lease_s, waited_ms, key: KeyRef(key) };
         effects.answer(SessionId(session), answer);
@@ -114,7 +114,7 @@ impl Engine {
     fn grant_first(&mut self, key: u32, effects: &mut impl Effects) {
         let first = self.keys.slab[key].queue.first().expect("the key has waiters");
         let attempt = self.unqueue(first);
-        self.grant(attempt, effects);
+        self.grant(attempt, None, effects);
     }
 
     /// Queues an attempt on its key.

@@ -40,9 +40,9 @@ impl Engine {
     }
 
     /// `wish` names no key yet, as there may be no place for it.
-    fn acquire(&mut self, wish: Attempt, key: &str, effects: &mut impl Effects) {
-        let key = self.keys.named(key);
-        let found = self.keys.find(key);
+    fn acquire(&mut self, wish: Attempt, text: &str, effects: &mut impl Effects) {
+        let named = self.keys.named(text);
+        let found = self.keys.find(named);
         let must_wait = found.is_some() || self.recovery_ends.is_some();
         let busy = |reason| Answer::Busy { owner: wish.owner, reason };
         let refusal = if self.draining {
@@ -57,12 +57,12 @@ impl Engine {
         match refusal {
             Some(answer) => effects.answer(SessionId(wish.session), answer),
             None if must_wait => {
-                let key = found.unwrap_or_else(|| self.insert_parked(key));
+                let key = found.unwrap_or_else(|| self.insert_parked(named));
                 self.queue(Attempt { key, ..wish });
             }
             None => {
-                let key = self.keys.insert(key);
-                self.grant(Attempt { key, ..wish }, effects);
+                let key = self.keys.insert(named);
+                self.grant(Attempt { key, ..wish }, Some(text), effects);
             }
         }
     }
