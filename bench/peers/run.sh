@@ -53,11 +53,12 @@ start() { # PEER: sets PID, PORT
              --daemonize no --dir "$d" --maxclients 2000 >"$d/log" 2>&1 & PID=$! ;;
     redis-aof) PORT=7380; redis-server --bind 127.0.0.1 --port $PORT --save '' --appendonly yes --appendfsync always \
              --daemonize no --dir "$d" --maxclients 2000 >"$d/log" 2>&1 & PID=$! ;;
-    lockstead|lockstead-process|lockstead-machine) [ -x "$LOCKSTEAD" ] || return 1
+    lockstead|lockstead-process|lockstead-machine)
+           [ -x "$LOCKSTEAD" ] || { echo "$1 is not measured: LOCKSTEAD does not name its binary" >&2; return 1; }
            PORT=7625; local mode=${1#lockstead}; mode=${mode#-}
            "$LOCKSTEAD" serve --listen 127.0.0.1:$PORT --admin off --durability "${mode:-none}" --data-dir "$d/data" \
              --max-keys 4000000 --max-waiters-per-key 100000 >"$d/log" 2>&1 & PID=$! ;;
-    dflockd) [ -x "$DFLOCKD" ] || return 1
+    dflockd) [ -x "$DFLOCKD" ] || { echo "$1 is not measured: DFLOCKD does not name its binary" >&2; return 1; }
            PORT=7388; "$DFLOCKD" --host 127.0.0.1 --port $PORT --max-locks 4000000 --read-timeout 600 >"$d/log" 2>&1 & PID=$! ;;
     etcd|etcd-tmpfs) PORT=7479
            [ $1 = etcd-tmpfs ] && { d=/dev/shm/peers-etcd; rm -rf $d; mkdir -p $d; }

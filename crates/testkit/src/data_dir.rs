@@ -66,8 +66,8 @@ impl std::fmt::Debug for Snapshot {
     }
 }
 
-/// How much of the disk the files of a directory take at one moment, with what is reserved behind their ends, whatever is made, grows and vanishes meanwhile. It may
-/// be a little less, never more.
+/// How much of the disk the files of a directory take at one moment, with what is reserved behind their ends, whatever
+/// is made, grows and vanishes meanwhile. It may be a little less, never more.
 ///
 /// # Panics
 /// When the directory cannot be read.
