@@ -1,6 +1,7 @@
 //! How a server stops (docs of `lockstead serve`, *Stopping*).
 
 use lockstead_testkit::{Answer, Builder, Event, Raw, Server, frame};
+use std::thread;
 use std::time::{Duration, Instant};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_lockstead");
@@ -136,8 +137,16 @@ fn a_deaf_client_does_not_hold_the_stop_up() {
         session.shrink_receive_buffer();
         while session.try_send(&pings, Duration::from_millis(300)).is_ok() {}
     }
-    let asked = Instant::now();
+    let mut late = server.connect();
+    late.ping();
+    let (asked, cpu) = (Instant::now(), server.cpu_time());
     server.terminate();
+    // What is requested while the last answers are written is not answered, and must not keep the server busy either.
+    thread::sleep(SECOND / 10);
+    late.send(&frame::ping(1));
+    assert_eq!(late.event(SECOND / 2), Event::Quiet);
+    let used = server.cpu_time() - cpu;
+    assert!(used < SECOND / 10, "{used:?} of CPU while it waits for deaf clients");
     assert_eq!(server.wait_exit(10 * SECOND, "a server with deaf clients").code(), Some(0));
     println!("stopped {:?} after it was asked to, with deaf clients", asked.elapsed());
     assert!(asked.elapsed() < 3 * SECOND, "it took {:?}", asked.elapsed());

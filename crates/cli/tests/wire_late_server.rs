@@ -49,6 +49,30 @@ fn a_frame_that_was_finished_in_time_counts_however_late_the_server_is() {
     session.expect(Answer::Released { token: grant.token }, "the answer to a release that was whole in time");
 }
 
+/// As before, with so much behind the frames that they are read over several turns.
+#[test]
+fn frames_that_were_finished_in_time_count_however_much_there_is_to_read() {
+    let server = Server::start(PROGRAM, &[]);
+    let release = frame::release(1, "k");
+    let pings: Vec<u8> = (0..2_000).flat_map(frame::ping).collect();
+    let mut sessions: Vec<Raw> = (0..60).map(|_| server.connect()).collect();
+    for session in &mut sessions {
+        session.send(&release[..5]);
+    }
+    let mut other = server.connect();
+    other.ping();
+    server.pause();
+    for session in &mut sessions {
+        session.send(&release[5..]);
+        session.send(&pings);
+    }
+    thread::sleep(SECOND * 21 / 2);
+    server.go_on();
+    for session in &mut sessions {
+        session.expect(Answer::NotHeld { token: 1 }, "the answer to a release that was whole in time");
+    }
+}
+
 #[test]
 fn output_that_was_read_in_time_counts_however_late_the_server_is() {
     let server = Server::start(PROGRAM, &[]);
@@ -127,7 +151,8 @@ fn sessions_that_end_together_leave_over_several_turns() {
     server.go_on();
     holder.query(&keys[0]);
     // All ends had been read before this one was answered, so whoever leaves in the turn that reads the ends has left.
-    let left: Vec<u32> = keys.iter().map(|key| holder.query(key).2).collect();
+    // They leave in the order in which they ended, so the last ones are asked about first.
+    let left: Vec<u32> = keys.iter().rev().map(|key| holder.query(key).2).collect();
     assert!(left.iter().any(|&waiters| waiters > 0), "all had left before a second request was answered");
     let deadline = Instant::now() + 20 * SECOND;
     while keys.iter().any(|key| holder.query(key).2 > 0) {

@@ -7,9 +7,10 @@
 //! With a journal, what the engine decided in a turn is written before anybody is told of it. While the journal takes
 //! nothing more, or has reserved no tokens, requests and due events wait: late perhaps, never lost.
 //!
-//! A turn's work is bounded: so many connections accepted, bytes read, events and requests run, and waiters who leave
-//! with their sessions. When more events are due than fit, requests wait until all are done, over several turns; only
-//! pings are answered in between. More requests than fit, and further sessions that end, wait for the next turn.
+//! A turn's work is bounded: so many connections accepted, bytes read, events run, and waiters who leave with their
+//! sessions. When more events are due than fit, requests wait until all are done, over several turns; only pings are
+//! answered in between. Requests have no budget but that of reading: what is read is run in the same turn, so that an
+//! extend which was read in time is not too late.
 
 mod journaling;
 
@@ -40,8 +41,6 @@ const ACCEPTS_PER_TURN: usize = 128;
 const BYTES_PER_TURN: usize = 256 * 1024;
 /// At most this many due events are run in a turn.
 const EVENTS_PER_TURN: usize = 1_024;
-/// At most this many requests are run in a turn.
-const REQUESTS_PER_TURN: usize = 8_192;
 /// No session ends in a turn in which so many waiters have left with theirs. One ends in one step, with all it has.
 const LEAVERS_PER_TURN: usize = 8_192;
 
@@ -71,8 +70,7 @@ pub(crate) struct Driver {
     drain_grace_ms: u64,
     steps: Steps,
     recovering: bool,
-    /// What is left in this turn of [`REQUESTS_PER_TURN`] and [`LEAVERS_PER_TURN`].
-    requests_left: usize,
+    /// What is left of [`LEAVERS_PER_TURN`] in this turn.
     leavers_left: usize,
     scratch: Box<[u8; READ_PER_TURN]>,
 }
@@ -108,7 +106,6 @@ impl Driver {
             stage: Stage::Serving,
             drain_grace_ms: millis_up(config.drain_grace),
             steps: Steps::new(store.journal),
-            requests_left: 0,
             leavers_left: 0,
             scratch: Box::new([0; READ_PER_TURN]),
         })
@@ -122,8 +119,9 @@ impl Driver {
             return Poll::Ready(Err(ServeError::system("read the timer")(error)));
         }
         let more_at_the_door = self.accept(cx);
-        let due = self.due_connections();
+        let mut due = self.due_connections();
         self.read();
+        self.keep_those_read(&mut due);
 
         let now = clock::now();
         self.take_journal(now);
@@ -140,7 +138,6 @@ impl Driver {
             Progress::Done => NextRequests::All,
             Progress::More => NextRequests::PingsOnly,
         };
-        self.requests_left = REQUESTS_PER_TURN;
         self.leavers_left = LEAVERS_PER_TURN;
         if !matches!(self.stage, Stage::Flushing(_)) {
             self.process(now, which);
@@ -160,7 +157,8 @@ impl Driver {
         if let Err(error) = self.alarm.ring_at(self.next_deadline(admits)) {
             return Poll::Ready(Err(ServeError::system("set the timer")(error)));
         }
-        let more = progress == Progress::More || !self.to_process.is_empty();
+        let processes = !matches!(self.stage, Stage::Flushing(_));
+        let more = progress == Progress::More || processes && !self.to_process.is_empty();
         let feeding = self.steps.journal.as_ref().is_some_and(Journal::wants_turn);
         if more_at_the_door || !self.to_read.is_empty() || feeding || admits && more {
             cx.waker().wake_by_ref();
@@ -245,18 +243,30 @@ impl Driver {
         }
     }
 
-    /// The connections whose own deadline has come. They are read first in this turn: what came in time counts, however
-    /// late the server is, so each is judged at the end of the turn.
+    /// The connections whose own deadline has come. They are read first: what came in time counts, however late the
+    /// server is, so each is judged at the end of the turn that reads it.
     fn due_connections(&mut self) -> Vec<usize> {
         let now = clock::now();
         let due: Vec<usize> = std::iter::from_fn(|| self.timeouts.pop_due(now)).collect();
         for &slot in &due {
             let connection = &mut self.connections[slot];
             connection.armed = None;
-            connection.to_read = true;
-            self.to_read.push_front(slot);
+            if !std::mem::replace(&mut connection.to_read, true) {
+                self.to_read.push_front(slot);
+            }
         }
         due
+    }
+
+    /// Those that this turn had no share of reading left for stay due.
+    fn keep_those_read(&mut self, due: &mut Vec<usize>) {
+        due.retain(|&slot| {
+            let connection = &mut self.connections[slot];
+            if connection.to_read {
+                self.timeouts.arm(slot, &mut connection.armed, connection.session.deadline());
+            }
+            !connection.to_read
+        });
     }
 
     /// Reads from the connections that are ready, one share each, in the order in which they got ready.
@@ -300,9 +310,6 @@ impl Driver {
     /// Runs the requests of every connection on the list, in order. Those that have to wait stay on it.
     fn process(&mut self, now: Instant, which: NextRequests) {
         for _ in 0..self.to_process.len() {
-            if self.requests_left == 0 {
-                return;
-            }
             let Some(slot) = self.to_process.pop_front() else {
                 return;
             };
@@ -314,10 +321,8 @@ impl Driver {
             let full = self.steps.journal.as_ref().is_some_and(|journal| !journal.admits());
             let which = if full { NextRequests::PingsOnly } else { which };
             while (which == NextRequests::PingsOnly || self.has_tokens(1))
-                && self.requests_left > 0
                 && let Some(command) = self.connections[slot].session.next(&self.facts, which)
             {
-                self.requests_left -= 1;
                 self.engine.run(now, id, command, &mut self.steps);
                 self.deliver();
             }
@@ -372,7 +377,9 @@ impl Driver {
             self.close_if_ending(now, which, slot);
         }
         self.write_journal();
-        while let Some(slot) = self.to_write.pop() {
+        // In order, so that those who wait for another turn keep theirs.
+        let mut to_write = std::mem::take(&mut self.to_write);
+        for slot in to_write.drain(..) {
             let connection = &mut self.connections[slot];
             connection.dirty = false;
             connection.write();
@@ -390,6 +397,7 @@ impl Driver {
                 self.to_read.push_back(slot);
             }
         }
+        self.to_write = to_write;
     }
 
     fn handle_signals(&mut self, signals: usize, now: Instant) -> Result<(), ServeError> {

@@ -50,18 +50,17 @@ impl Driver {
         }
         let Some(journal) = &self.steps.journal else { return };
         let reached = Position(journal.reached().0);
-        for slot in std::mem::take(&mut self.gated) {
+        self.gated.retain(|&slot| {
             let Some(connection) = self.connections.get_mut(slot).filter(|connection| connection.gated)
             else {
-                continue;
+                return false;
             };
             connection.session.reached(reached);
             connection.gated = connection.session.is_gated();
-            if connection.gated {
-                self.gated.push(slot);
-            }
+            let waits_on = connection.gated;
             mark_dirty(&mut self.connections, &mut self.to_write, slot);
-        }
+            waits_on
+        });
     }
 
     /// Takes back every grant that nobody was told of.
