@@ -8,8 +8,9 @@
 #   ./run.sh table              medians (min-max) out of $RES, and ratios against the targets
 #   ./run.sh plot DIR           bars out of $RES, as SVG files in DIR
 #   ./run.sh                    all of these
-# PEERS="redis pg" limits the peers; SECS, WARM set the windows. Lockstead and dflockd are measured
-# only where the variables LOCKSTEAD and DFLOCKD name their binaries. Ends only what it started, by pid.
+# PEERS="redis pg" limits the peers, TARGETS=1 the figures to those of the targets; SECS, WARM set the windows. Lockstead
+# and dflockd are measured only where the variables LOCKSTEAD and DFLOCKD name their binaries. Ends only what it started,
+# by pid.
 set -u
 CALLER=$PWD
 cd "$(dirname "$0")"
@@ -120,8 +121,17 @@ contend() { # LABEL CLIENT-PEER
   [ $ROUND = 1 ] && SECS=2 one $1 $2 verify 16 1
 }
 
+measure_targets() { # PEER: what the targets are about and nothing else, so that the peers take turns quickly
+  case $1 in
+    null-*)     one $1 null pairs 64 1; one $1 null pairs 16 32 ;;
+    redis)      one redis redis pairs 64 1; one redis-baton redis-baton handoff 64 1 ;;
+    lockstead*) one $1 lockstead pairs 64 1; one $1 lockstead pairs 16 32; one $1 lockstead handoff 64 1 ;;
+  esac
+}
+
 measure_peer() {
   local c
+  [ -z "${TARGETS:-}" ] || { measure_targets $1; return; }
   case $1 in
     null-*) for c in 1 16 64 256; do one $1 null pairs $c 1; done
             for c in 1 16 64; do one $1 null pairs $c 32; done ;;
@@ -204,5 +214,5 @@ case ${1:-all} in
   plot) here=$PWD; cd "$CALLER" && python3 "$here/plot.py" "$RES" "${2:?plot wants a directory}" ;;
   machine) machine ;;
   all) install && build && machine && measure 3 && memory && table ;;
-  *) sed -n '2,12p' "$0" >&2; exit 2 ;;
+  *) sed -n '2,13p' "$0" >&2; exit 2 ;;
 esac

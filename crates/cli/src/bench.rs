@@ -73,7 +73,12 @@ pub fn bench(args: &BenchArgs) -> anyhow::Result<Status> {
     let run = Rc::new(Run::new(args, Plan::new(args, u64::from_ne_bytes(random))?)?);
     if let Some(path) = &args.plot {
         // Before the work, so that nobody waits for a plot that cannot be written; what is there stays until then.
+        let is_new = fs::symlink_metadata(path).is_err();
         OpenOptions::new().append(true).create(true).open(path).with_context(|| cannot_plot(path))?;
+        if is_new {
+            // An empty file is no plot, whatever becomes of the run. If it stays, it does no harm.
+            let _ = fs::remove_file(path);
+        }
     }
 
     let output = Output::new(args.output.json);

@@ -33,7 +33,7 @@ fn assert_nothing_is_held(world: &World) {
 
 /// The rows of a result, after a look at all that every result has.
 fn operations(json: &Value) -> Vec<(String, u64)> {
-    for field in ["connections", "pipeline", "keys", "key_size", "ended_leases", "left_held"] {
+    for field in ["connections", "pipeline", "keys", "key_bytes", "ended_leases", "left_held"] {
         assert!(json[field].is_u64(), "{field} in {json}");
     }
     for field in ["workload", "server", "key_prefix"] {

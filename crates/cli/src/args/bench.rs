@@ -15,7 +15,7 @@ Each connection has --pipeline requests in flight and sends the next when one is
 
   pairs       acquires and releases keys that nobody else wants
   handoff     all want the same key; who gets it releases it at once and asks again. A hand-off lasts \
-from before the release is sent until the next has its grant
+from before the release is sent until the next has its grant; those before it ask again meanwhile
   wait        twenty for each key, who hold it for 100 ms and wait for 1 s: about half of the waits end \
 without the lock. A timeout's latency is how late it comes
   keys        takes --keys locks, then gives back and takes again one after the other

@@ -130,7 +130,7 @@ impl Report {
             "connections": self.connections,
             "pipeline": self.pipeline,
             "keys": self.keys,
-            "key_size": self.key_size,
+            "key_bytes": self.key_size,
             "key_prefix": self.key_prefix,
             "seconds": rounded(self.seconds, 3),
             "interrupted": self.is_interrupted,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lockstead_client::Address;
 use lockstead_proto::{Answer, CLIENT_ID_BIT, Hello, VERSION, decode_answer};
+use rustix::io::Errno;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
@@ -41,7 +42,9 @@ impl Wire {
                     wire.greet(auth).await?;
                     return Ok(wire);
                 }
-                Err(error) => failed = io::Error::new(error.kind(), format!("{server}: {error}")),
+                Err(error) => {
+                    failed = io::Error::new(error.kind(), format!("{server}: {error}{}", advice(&error)))
+                }
             }
         }
         Err(failed)
@@ -114,6 +117,14 @@ async fn connect(server: &Address) -> io::Result<Box<dyn Stream>> {
         }
         Address::Unix(path) => Box::new(UnixStream::connect(path).await?),
     })
+}
+
+/// What to do about it, if that is not said already.
+fn advice(error: &io::Error) -> &'static str {
+    match Errno::from_io_error(error) {
+        Some(Errno::MFILE) => "; open fewer --connections, or allow more open files (ulimit -n)",
+        _ => "",
+    }
 }
 
 fn silent() -> io::Error {

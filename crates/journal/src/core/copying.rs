@@ -10,9 +10,9 @@ const COPIED_PER_TURN: usize = 64 << 10;
 /// … and so many times what was decided in it: the copies must all be there before the directory is full, which is some
 /// 20 MiB of decisions later, however many leases live.
 const COPIED_PER_DECIDED: u64 = 4;
-const LIVE_PER_COPIED: u64 = 16 << 20;
-/// No more is copied while so much waits to be written.
-const COPIED_AHEAD: usize = 1 << 20;
+const LIVE_PER_COPIED: u64 = 24 << 20;
+/// No more is copied while so much waits to be written: a turn in which it is takes 2 ms.
+const COPIED_AHEAD: usize = 640 << 10;
 
 /// Where a checkpoint stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
