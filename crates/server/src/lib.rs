@@ -148,8 +148,9 @@ impl ServeError {
 ///
 /// Everything happens on the calling thread.
 pub fn run(config: Config, ready: impl FnOnce(&[BoundAddr])) -> Result<(), ServeError> {
+    // No timers of its own: the driver has one, and the runtime's would cost two looks at a clock for each wait.
     let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
+        .enable_io()
         .build()
         .map_err(ServeError::system("start the event loop"))?;
     runtime.block_on(async {
