@@ -18,7 +18,7 @@ pub const COUNT_FILE: &str = "SYNC_COUNT_FILE";
 /// Syncs that a test controls. At first they work.
 #[derive(Debug)]
 pub struct Syncs {
-    library: PathBuf,
+    shim: PathBuf,
     hold: PathBuf,
     fail: PathBuf,
     count: PathBuf,
@@ -31,7 +31,7 @@ impl Syncs {
     /// When the library cannot be found or built.
     pub fn new(dir: &Path) -> Self {
         Self {
-            library: preload::library("sync_faults"),
+            shim: preload::library("sync_faults"),
             hold: dir.join("hold"),
             fail: dir.join("fail"),
             count: dir.join("count"),
@@ -41,7 +41,7 @@ impl Syncs {
     /// The environment that a server must be started with.
     pub fn env(&self) -> [(&'static str, &Path); 4] {
         [
-            (preload::VARIABLE, &self.library),
+            (preload::VARIABLE, &self.shim),
             (HOLD_FILE, &self.hold),
             (FAIL_FILE, &self.fail),
             (COUNT_FILE, &self.count),

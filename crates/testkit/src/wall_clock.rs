@@ -14,7 +14,7 @@ pub const OFFSET_FILE: &str = "WALL_CLOCK_SHIFT_FILE";
 /// A wall clock that a test moves.
 #[derive(Debug)]
 pub struct WallClock {
-    library: PathBuf,
+    shim: PathBuf,
     offset: PathBuf,
 }
 
@@ -25,14 +25,14 @@ impl WallClock {
     /// When the library cannot be found or built.
     pub fn new(dir: &Path) -> Self {
         let clock =
-            Self { library: preload::library("wall_clock_shift"), offset: dir.join("wall_clock_offset") };
+            Self { shim: preload::library("wall_clock_shift"), offset: dir.join("wall_clock_offset") };
         clock.set_offset_s(0);
         clock
     }
 
     /// The environment that a server must be started with.
     pub fn env(&self) -> [(&'static str, &Path); 2] {
-        [(preload::VARIABLE, &self.library), (OFFSET_FILE, &self.offset)]
+        [(preload::VARIABLE, &self.shim), (OFFSET_FILE, &self.offset)]
     }
 
     /// From now on the wall clock shows the true time plus so many seconds.

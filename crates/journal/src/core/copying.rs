@@ -7,9 +7,10 @@ use crate::segment::Name;
 
 /// At least so much is copied in a turn, in bytes, …
 const COPIED_PER_TURN: usize = 64 << 10;
-/// … and so many times what was decided in it: the copies must all be there before the directory is full, which is some
-/// 20 MiB of decisions later, however many leases live.
+/// … and so many times what was decided in it, …
 const COPIED_PER_DECIDED: u64 = 4;
+/// … and once more for each of so many bytes of live leases: all copies must be there before the directory is full, which
+/// is some 20 MiB of decisions after the first.
 const LIVE_PER_COPIED: u64 = 24 << 20;
 /// No more is copied while so much waits to be written: a turn in which it is takes 2 ms.
 const COPIED_AHEAD: usize = 640 << 10;
