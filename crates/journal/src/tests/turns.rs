@@ -247,7 +247,7 @@ fn a_checkpoint_while_serving_goes_in_small_steps_between_decisions() {
 
 /// While the directory is full nothing is decided, so a checkpoint that is too slow for it holds up every request.
 #[test]
-fn however_many_leases_live_all_copies_are_made_before_the_directory_is_full() {
+fn copies_of_110_mib_of_leases_are_made_before_the_directory_is_full() {
     const LEASES: u64 = 110_000;
     let mut bench = Bench::open(Disk::default(), &options(Mode::Process, A, 1_000));
     let first = bench.first_token;
