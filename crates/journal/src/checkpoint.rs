@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::batch::{self, Place};
+use crate::batch;
 use crate::core::{Current, begin};
 use crate::job;
 use crate::record::{LeaseRecord, Record, Run};
@@ -34,7 +34,8 @@ impl Alone<'_> {
         let first = begin(tag, &Record::Run(self.run.clone()), self.now_ms);
         let file = storage.create(&new.to_string())?;
         file.append(&first)?;
-        let mut current = Current { name, file, tag, next_batch: 1, bytes: first.len() as u64 };
+        let mut current =
+            Current { number: self.number, file, tag, next_batch: 1, bytes: first.len() as u64 };
         let mut buffer = batch::empty();
         for lease in leases {
             lease.encode(&mut buffer);
@@ -54,11 +55,8 @@ impl Alone<'_> {
     }
 
     fn append(&self, current: &mut Current, buffer: &mut Vec<u8>) -> io::Result<()> {
-        let place = Place { tag: current.tag, number: current.next_batch };
-        batch::seal(buffer, place, self.now_ms);
+        current.seal(buffer, self.now_ms);
         current.file.append(buffer)?;
-        current.next_batch += 1;
-        current.bytes += buffer.len() as u64;
         batch::clear(buffer);
         Ok(())
     }

@@ -11,22 +11,18 @@ mod jobs;
 use std::collections::VecDeque;
 use std::io;
 
-use crate::batch;
+use crate::batch::{self, Place};
 use crate::canary::{self, Canary};
 use crate::job::SharedFile;
-use crate::record::{Cause, Ceilings, End, LeaseRecord, Mode, Record, Run, lease_bytes};
+use crate::record::{Cause, End, LeaseRecord, Mode, Record, Run, lease_bytes};
 use crate::segment::Name;
 use crate::tokens::{TokenBlock, Tokens};
-pub(crate) use copying::Checkpoint;
+use copying::Checkpoint;
 use jobs::InFlight;
 pub(crate) use jobs::begin;
 
-/// A checkpoint is due when the current segment has grown beyond this much and the live leases.
+/// A checkpoint is due when the log has grown beyond this much and the live leases.
 pub(crate) const CHECKPOINT_BYTES: u64 = 32 << 20;
-/// Nothing new is admitted while a checkpoint is on its way and the directory takes more than this and twice the live
-/// leases. So with the checkpoint of a start behind it, and what the files have reserved, it stays below 64 MiB and three
-/// times the live leases.
-const FULL_BYTES: u64 = 54 << 20;
 /// Nothing new is admitted while so much waits to be written.
 const FULL_BUFFER: usize = 4 << 20;
 /// How long after a write its sync follows in mode `process`, and how long after a failure the next try.
@@ -51,13 +47,27 @@ pub enum Change {
     Recovered,
 }
 
-/// The segment that is written to.
+/// A segment that is written to.
 pub(crate) struct Current {
-    pub(crate) name: Name,
+    pub(crate) number: u64,
     pub(crate) file: SharedFile,
     pub(crate) tag: u64,
     pub(crate) next_batch: u64,
     pub(crate) bytes: u64,
+}
+
+impl Current {
+    /// Makes a batch of a buffer, to be appended next.
+    pub(crate) fn seal(&mut self, buffer: &mut [u8], now_ms: u64) {
+        let place = Place { tag: self.tag, number: self.next_batch };
+        batch::seal(buffer, place, now_ms);
+        self.next_batch += 1;
+        self.bytes += buffer.len() as u64;
+    }
+
+    fn stale(&self) -> Stale {
+        Stale { name: Name::Journal(self.number).to_string(), bytes: self.bytes }
+    }
 }
 
 /// A segment that is not written to any more.
@@ -100,9 +110,9 @@ pub(crate) struct Core {
     /// What the leases take that are live, in bytes of a checkpoint.
     live_bytes: u64,
     next_segment: u64,
-    /// None after a failure, until the next try has made one.
+    /// None after a failure, until a checkpoint has been made.
     segment: Option<Current>,
-    /// Segments before the current one that belong to the log until the checkpoint is complete.
+    /// Segments before the current one that belong to the log until the next checkpoint is complete.
     old: Vec<Stale>,
     /// Files to unlink.
     trash: Vec<Stale>,
@@ -119,17 +129,15 @@ pub(crate) struct Core {
     /// Mode `process`: when the next sync is due, and a file before the current one that it must include.
     sync_at_ms: Option<u64>,
     unsynced_old: Option<SharedFile>,
-    unsynced_bytes: u64,
-    checkpoint: Checkpoint,
+    checkpoint: Option<Checkpoint>,
+    /// The last job was the log's.
+    checkpoint_is_next: bool,
     /// Failing since a write or a sync failed; the instant of the next try.
     failing: Option<u64>,
     in_flight: Option<InFlight>,
     tokens: Tokens,
     changes: VecDeque<Change>,
     stopping: bool,
-    /// Bytes of decisions and of copies in this turn.
-    decided: usize,
-    copied: usize,
 }
 
 impl Core {
@@ -155,14 +163,12 @@ impl Core {
             barrier: None,
             sync_at_ms: None,
             unsynced_old: None,
-            unsynced_bytes: 0,
-            checkpoint: Checkpoint::default(),
+            checkpoint: None,
+            checkpoint_is_next: false,
             in_flight: None,
             tokens: Tokens::new(start.tokens),
             changes: VecDeque::new(),
             stopping: false,
-            decided: 0,
-            copied: 0,
         }
     }
 
@@ -173,19 +179,15 @@ impl Core {
     /// A turn begins. Time never goes back.
     pub(crate) fn turn(&mut self, now_ms: u64) {
         self.now_ms = self.now_ms.max(now_ms);
-        self.decided = 0;
-        self.copied = 0;
-        self.want_checkpoint_if_large();
+        self.begin_turn_of_copies();
     }
 
-    /// Puts a record into the buffer. After a failure there is nowhere to write it to and no need: the next try
-    /// begins with a copy of everything.
+    /// Puts a record into the buffer. After a failure there is nowhere to write it to and no need, until the next try
+    /// has begun to copy everything: what is decided from then on is written behind the copies.
     fn append(&mut self, record: &Record<'_>) -> u64 {
         self.appended += 1;
-        if self.segment.is_some() {
-            let before = self.buffer.len();
+        if self.segment.is_some() || self.checkpoint.is_some() {
             record.encode(&mut self.buffer);
-            self.decided += self.buffer.len() - before;
         }
         self.appended
     }
@@ -286,24 +288,32 @@ impl Core {
 
     /// What the directory takes, in bytes, as far as the journal knows.
     pub(crate) fn directory_bytes(&self) -> u64 {
+        let made = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.segment.as_ref());
+        self.log_bytes() + self.stale_bytes() + made.map_or(0, |segment| segment.bytes)
+    }
+
+    /// What the log takes.
+    fn log_bytes(&self) -> u64 {
+        let old: u64 = self.old.iter().map(|stale| stale.bytes).sum();
+        old + self.segment.as_ref().map_or(0, |segment| segment.bytes)
+    }
+
+    /// What files take that are void.
+    fn stale_bytes(&self) -> u64 {
         let going = match &self.in_flight {
             Some(InFlight::Unlink(files)) => &files[..],
             _ => &[],
         };
-        let stale: u64 = self.old.iter().chain(&self.trash).chain(going).map(|stale| stale.bytes).sum();
-        stale + self.segment.as_ref().map_or(0, |segment| segment.bytes)
+        self.trash.iter().chain(going).map(|stale| stale.bytes).sum()
     }
 
     pub(crate) fn live_bytes(&self) -> u64 {
         self.live_bytes
     }
 
-    /// Whether there is room for more decisions now. If not, a job is under way whose end makes room.
+    /// Whether there is room for more decisions now. If not, a job is under way whose end makes room, or copies do.
     pub(crate) fn admits(&self) -> bool {
-        let full = self.directory_bytes() > FULL_BYTES + 2 * self.live_bytes;
-        // If it stays full for another reason, refusing would not help.
-        let is_emptied = self.is_checkpointing() || self.is_unlinking();
-        self.buffer.len() < FULL_BUFFER && !(full && is_emptied)
+        self.buffer.len() < FULL_BUFFER && !self.is_full()
     }
 
     /// When a turn is needed at the latest.
@@ -311,10 +321,11 @@ impl Core {
         if self.in_flight.is_some() {
             return None;
         }
-        match self.failing {
-            Some(retry_ms) => self.segment.is_none().then_some(retry_ms),
+        let at_ms = match self.failing {
+            Some(retry_ms) => self.checkpoint.is_none().then_some(retry_ms),
             None => self.sync_at_ms,
-        }
+        };
+        at_ms.into_iter().chain(self.next_copies_ms()).min()
     }
 
     /// A write, a sync or the making of a segment failed: nothing more is appended to the current segment, and
@@ -323,29 +334,15 @@ impl Core {
         if canary::is_planted(Canary::AppendAfterFailure) {
             return;
         }
-        if let Some(segment) = self.segment.take() {
-            let stale = Stale { name: segment.name.to_string(), bytes: segment.bytes };
-            match segment.name {
-                Name::Journal(_) => self.old.push(stale),
-                Name::New(_) => self.trash.push(stale),
-            }
-        }
+        self.old.extend(self.segment.take().map(|segment| segment.stale()));
+        self.abandon_checkpoint();
         batch::clear(&mut self.buffer);
-        self.checkpoint = Checkpoint::default();
         self.barrier = None;
         self.sync_at_ms = None;
         self.unsynced_old = None;
-        self.unsynced_bytes = 0;
-        // What is left of a failed try may be what fills the disk.
-        self.unlink_at_ms = self.now_ms;
         if self.failing.replace(self.now_ms + SECOND_MS).is_none() {
             let after = Position(self.reached);
             self.changes.push_back(Change::Failed { after, error: error.to_string() });
         }
-    }
-
-    /// The ceilings as they are to be written now.
-    fn ceilings(&self) -> Ceilings {
-        self.run.ceilings
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
 
 use crate::storage::{AppendFile, Storage};
 
@@ -149,17 +149,24 @@ impl Storage for FileStorage {
 /// A file, and how far it has come.
 ///
 /// A sync finds places on the disk for what was written since the last one, and on some file systems (ext4) a write of
-/// new bytes waits meanwhile, for up to a tenth of a second. Bytes that have their place already do not wait, so each
-/// sync first reserves places for what may be written while it runs. The length of the file stays what was written.
+/// new bytes waits meanwhile, for up to a tenth of a second. Bytes that have their place already do not wait, so
+/// before a sync places are reserved for what may be written while it runs. The length of the file stays what was
+/// written.
 struct RealFile {
     file: File,
     written: AtomicU64,
     reserved: AtomicU64,
 }
 
-impl RealFile {
-    /// Advice: where it fails, writes may have to wait, and are as safe as before.
-    fn reserve(&self) {
+impl AppendFile for RealFile {
+    fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        (&self.file).write_all(bytes)?;
+        self.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Where it fails, writes may have to wait, and are as safe as before.
+    fn expect_appends(&self) {
         let written = self.written.load(Ordering::Relaxed);
         if written + RESERVE <= self.reserved.load(Ordering::Relaxed) {
             return;
@@ -171,17 +178,13 @@ impl RealFile {
         };
         self.reserved.store(reserved, Ordering::Relaxed);
     }
-}
 
-impl AppendFile for RealFile {
-    fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        (&self.file).write_all(bytes)?;
-        self.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        Ok(())
+    fn expect_no_reads(&self) {
+        // Where it fails, the system keeps them.
+        let _ = fadvise(&self.file, 0, None, Advice::DontNeed);
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.reserve();
         self.file.sync_data()
     }
 }

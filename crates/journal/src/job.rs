@@ -20,6 +20,11 @@ pub(crate) enum Work {
         file: SharedFile,
         batch: Vec<u8>,
     },
+    /// Append a batch of copies and sync it. Nobody reads it before the next start.
+    Copies {
+        file: SharedFile,
+        batch: Vec<u8>,
+    },
     Sync {
         files: Vec<SharedFile>,
     },
@@ -29,8 +34,9 @@ pub(crate) enum Work {
         name: Option<String>,
         begin: Vec<u8>,
     },
-    /// Sync a segment and give it its name.
+    /// Sync a checkpoint and give it its name, after the log behind it has been synced if it was not.
     Publish {
+        log: Option<SharedFile>,
         file: SharedFile,
         new: String,
         name: String,
@@ -72,14 +78,27 @@ impl Job {
                 let result = file.append(&batch).and_then(|()| file.sync());
                 Outcome::Write { buffer: batch, result }
             }
-            Work::Sync { files } => Outcome::Sync(files.iter().try_for_each(|file| file.sync())),
+            Work::Copies { file, batch } => {
+                let result = file.append(&batch).and_then(|()| file.sync());
+                file.expect_no_reads();
+                Outcome::Write { buffer: batch, result }
+            }
+            Work::Sync { files } => Outcome::Sync(files.iter().try_for_each(sync_while_appended)),
             Work::Create { new, name, begin } => {
                 Outcome::Create(create(storage, &new, name.as_deref(), &begin))
             }
-            Work::Publish { file, new, name } => Outcome::Publish(publish(storage, &file, &new, &name)),
+            Work::Publish { log, file, new, name } => {
+                let synced = log.as_ref().map_or(Ok(()), sync_while_appended);
+                Outcome::Publish(synced.and_then(|()| publish(storage, &file, &new, &name)))
+            }
             Work::Unlink { names } => Outcome::Unlink { left: unlink_all(storage, names) },
         })
     }
+}
+
+fn sync_while_appended(file: &SharedFile) -> io::Result<()> {
+    file.expect_appends();
+    file.sync()
 }
 
 fn create(
@@ -97,8 +116,12 @@ fn create(
 }
 
 /// Makes a segment part of the directory: its content first, then its name.
+///
+/// Before that the names that are there: an earlier process may have deleted a segment whose number is used again, or a
+/// greater one, and a power loss must not bring that back behind this one.
 pub(crate) fn publish(storage: &dyn Storage, file: &SharedFile, new: &str, name: &str) -> io::Result<()> {
     file.sync()?;
+    storage.sync_directory()?;
     storage.rename(new, name)?;
     storage.sync_directory()
 }

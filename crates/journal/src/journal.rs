@@ -122,9 +122,9 @@ impl Journal {
         self.core.copying()
     }
 
-    /// Whether a copy is wanted in this turn.
+    /// Whether a copy is wanted in this turn. How many are depends on what was decided in it before the first call.
     #[must_use]
-    pub fn wants_copy(&self) -> bool {
+    pub fn wants_copy(&mut self) -> bool {
         self.core.wants_copy()
     }
 

@@ -259,6 +259,10 @@ impl Replay {
         match record {
             Record::Run(run) => self.run = run,
             Record::Lease(LeaseRecord { token, end, key, .. }) => match self.leases.get_mut(key) {
+                // A copy may be newer than what stands behind it: of one end, the least time left is the newest.
+                Some((held_by, known)) if (*held_by, known.at_ms) == (token, end.at_ms) => {
+                    known.left_ms = known.left_ms.min(end.left_ms);
+                }
                 Some(lease) => *lease = (token, end),
                 None => {
                     self.leases.insert(key.into(), (token, end));

@@ -31,12 +31,6 @@ impl Name {
         };
         (parsed.to_string() == name).then_some(parsed)
     }
-
-    pub(crate) fn number(self) -> u64 {
-        match self {
-            Self::Journal(number) | Self::New(number) => number,
-        }
-    }
 }
 
 impl std::fmt::Display for Name {

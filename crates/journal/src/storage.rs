@@ -69,6 +69,13 @@ pub trait AppendFile: Send + Sync {
     /// If that failed; then a part of the bytes may be there.
     fn append(&self, bytes: &[u8]) -> io::Result<()>;
 
+    /// Makes ready for a sync during which more is appended, so that this does not wait for that. Only advice: there
+    /// need not be anything to do.
+    fn expect_appends(&self) {}
+
+    /// What is synced need not be kept in memory. Only advice.
+    fn expect_no_reads(&self) {}
+
     /// Puts everything that was appended before the call on stable storage.
     ///
     /// # Errors

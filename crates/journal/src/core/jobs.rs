@@ -4,13 +4,11 @@ use std::io;
 use std::sync::Arc;
 
 use crate::batch::{self, Place};
-use crate::core::{Checkpoint, Core, Current, SECOND_MS, Stale};
+use crate::core::copying::{COPIES_WRITTEN, Checkpoint, Stage};
+use crate::core::{Core, Current, SECOND_MS, Stale};
 use crate::job::{Done, Job, NotCreated, Outcome, SharedFile, Work};
 use crate::record::{End, Kind, Mode, Record};
 use crate::segment::{self, Name};
-
-/// In mode `process` a checkpoint is synced in pieces of so many bytes, so that its end does not wait for all of it.
-const SYNC_BYTES: u64 = 8 << 20;
 
 /// A batch to append.
 pub(crate) struct Write {
@@ -26,13 +24,14 @@ pub(crate) enum InFlight {
     },
     Sync {
         upto: u64,
-        bytes: u64,
     },
+    /// Copies, for the checkpoint of this number.
+    Copies(u64),
     Create(NewSegment),
+    /// A name for the checkpoint of this number.
     Publish {
         upto: u64,
-        segment: u64,
-        name: Name,
+        number: u64,
     },
     /// These still count until it is done.
     Unlink(Vec<Stale>),
@@ -49,12 +48,8 @@ pub(crate) struct NewSegment {
 
 impl NewSegment {
     fn current(self, file: SharedFile) -> Current {
-        let Self { kind, number, tag, bytes } = self;
-        let name = match kind {
-            Kind::Alone => Name::New(number),
-            Kind::Continuing => Name::Journal(number),
-        };
-        Current { name, file, tag, next_batch: 1, bytes }
+        let Self { number, tag, bytes, .. } = self;
+        Current { number, file, tag, next_batch: 1, bytes }
     }
 
     /// The file, under whichever name it may have.
@@ -72,12 +67,7 @@ impl Core {
             return None;
         }
         let segment = self.segment.as_mut()?;
-        let place = Place { tag: segment.tag, number: segment.next_batch };
-        batch::seal(&mut self.buffer, place, self.now_ms);
-        let bytes = self.buffer.len() as u64;
-        segment.next_batch += 1;
-        segment.bytes += bytes;
-        self.unsynced_bytes += bytes;
+        segment.seal(&mut self.buffer, self.now_ms);
         let next = self.spare.take().unwrap_or_else(batch::empty);
         Some(Write {
             file: Arc::clone(&segment.file),
@@ -101,7 +91,7 @@ impl Core {
     }
 
     fn keep_buffer(&mut self, mut buffer: Vec<u8>) {
-        // A buffer that had to hold a whole checkpoint's turn is not kept for good.
+        // A buffer that had to hold far more than usual is not kept for good.
         if buffer.capacity() <= 1 << 20 {
             batch::clear(&mut buffer);
             self.spare = Some(buffer);
@@ -113,23 +103,60 @@ impl Core {
         if self.in_flight.is_some() {
             return None;
         }
-        let work = match self.failing {
-            Some(retry_ms) if self.segment.is_none() => self
-                .unlink_trash()
-                .or_else(|| (self.now_ms >= retry_ms && !self.stopping).then(|| self.create(Kind::Alone))),
-            _ => self.next_work(),
-        };
+        // They take turns; what answers wait for goes first.
+        let checkpoint_is_next = std::mem::take(&mut self.checkpoint_is_next);
+        let work = self.unlink_trash().or_else(|| {
+            if checkpoint_is_next {
+                self.checkpoint_work().or_else(|| self.log_work())
+            } else {
+                self.log_work().or_else(|| self.checkpoint_work())
+            }
+        });
+        self.checkpoint_is_next =
+            matches!(self.in_flight, Some(InFlight::Write { .. } | InFlight::Sync { .. }));
         work.map(Job)
     }
 
-    fn next_work(&mut self) -> Option<Work> {
-        if self.checkpoint == Checkpoint::Wanted && !self.stopping {
-            return Some(self.create(Kind::Continuing));
-        }
-        self.publish_if_marked().or_else(|| self.unlink_trash()).or_else(|| match self.mode() {
+    fn log_work(&mut self) -> Option<Work> {
+        match self.mode() {
             Mode::Process => self.sync_if_due(),
             Mode::Machine => self.write_and_sync(),
-        })
+        }
+    }
+
+    fn checkpoint_work(&mut self) -> Option<Work> {
+        if self.stopping {
+            return None;
+        }
+        match &self.checkpoint {
+            None if self.is_checkpoint_due() => {
+                let number = self.next_segment;
+                // The number behind it is that of the segment in which the run goes on.
+                self.next_segment += 2;
+                self.checkpoint = Some(Checkpoint::new(number));
+                Some(self.create(Kind::Alone, number))
+            }
+            None => None,
+            Some(checkpoint) => match checkpoint.stage {
+                Stage::Creating | Stage::Publishing => None,
+                Stage::Continuing => Some(self.create(Kind::Continuing, checkpoint.number_behind())),
+                Stage::Copying => self.write_copies(COPIES_WRITTEN),
+                Stage::Copied(at) => {
+                    self.write_copies(batch::HEADER + 1).or_else(|| self.publish_if_kept_up_to(at))
+                }
+            },
+        }
+    }
+
+    /// Writes copies, if there are so many bytes of them.
+    fn write_copies(&mut self, at_least: usize) -> Option<Work> {
+        let checkpoint = self.checkpoint.as_mut()?;
+        let segment = checkpoint.segment.as_mut().filter(|_| checkpoint.copies.len() >= at_least)?;
+        segment.seal(&mut checkpoint.copies, self.now_ms);
+        let next = checkpoint.spare.take().unwrap_or_else(batch::empty);
+        let batch = std::mem::replace(&mut checkpoint.copies, next);
+        self.in_flight = Some(InFlight::Copies(checkpoint.number));
+        Some(Work::Copies { file: Arc::clone(&segment.file), batch })
     }
 
     fn write_and_sync(&mut self) -> Option<Work> {
@@ -140,44 +167,37 @@ impl Core {
 
     fn sync_if_due(&mut self) -> Option<Work> {
         let segment = self.segment.as_ref()?;
-        let waits_for = [
-            self.barrier.map(|barrier| barrier.last),
-            self.tokens.waits_for(),
-            match self.checkpoint {
-                Checkpoint::Marked(at) => Some(at),
-                _ => None,
-            },
-        ];
+        let waits_for = [self.barrier.map(|barrier| barrier.last), self.tokens.waits_for()];
         let is_awaited = waits_for.into_iter().flatten().any(|at| self.synced < at);
         let is_due = self.sync_at_ms.is_some_and(|at| at <= self.now_ms);
-        let is_much = self.is_checkpointing() && self.unsynced_bytes >= SYNC_BYTES;
-        if self.synced == self.written || !(is_awaited || is_due || is_much || self.stopping) {
+        if self.synced == self.written || !(is_awaited || is_due || self.stopping) {
             return None;
         }
         let files = self.unsynced_old.iter().chain([&segment.file]).map(Arc::clone).collect();
-        let bytes = self.unsynced_bytes;
         self.sync_at_ms = None;
-        self.in_flight = Some(InFlight::Sync { upto: self.written, bytes });
+        self.in_flight = Some(InFlight::Sync { upto: self.written });
         Some(Work::Sync { files })
     }
 
-    /// A segment that stands alone gets its name when all of it is written.
-    fn publish_if_marked(&mut self) -> Option<Work> {
-        let Checkpoint::Marked(at) = self.checkpoint else { return None };
-        let segment = self.segment.as_ref()?;
-        let Name::New(number) = segment.name else { return None };
-        let upto = match self.mode() {
-            Mode::Process => self.written,
-            Mode::Machine => self.synced,
+    /// A checkpoint gets its name when all copies are written and so is everything that was decided meanwhile. What is
+    /// decided after a failure is written behind it.
+    fn publish_if_kept_up_to(&mut self, at: u64) -> Option<Work> {
+        let upto = match (self.failing, self.mode()) {
+            (Some(_), _) => at,
+            (None, Mode::Process) => self.written,
+            (None, Mode::Machine) => self.synced,
         };
-        if upto < at || self.stopping {
+        if upto < at {
             return None;
         }
-        let name = Name::Journal(number);
-        self.checkpoint = Checkpoint::Publishing;
-        self.in_flight = Some(InFlight::Publish { upto, segment: number, name });
-        let (file, new) = (Arc::clone(&segment.file), segment.name.to_string());
-        Some(Work::Publish { file, new, name: name.to_string() })
+        let checkpoint = self.checkpoint.as_mut()?;
+        let file = Arc::clone(&checkpoint.segment.as_ref()?.file);
+        checkpoint.stage = Stage::Publishing;
+        let number = checkpoint.number;
+        self.in_flight = Some(InFlight::Publish { upto, number });
+        let log = self.segment.as_ref().filter(|_| self.synced < upto).map(|log| Arc::clone(&log.file));
+        let (new, name) = (Name::New(number).to_string(), Name::Journal(number).to_string());
+        Some(Work::Publish { log, file, new, name })
     }
 
     /// Whether files that take room are about to go.
@@ -196,11 +216,8 @@ impl Core {
         Some(Work::Unlink { names })
     }
 
-    /// A new segment: of a failing journal one that stands alone, otherwise one in which the run goes on.
-    fn create(&mut self, kind: Kind) -> Work {
-        let number = self.next_segment;
-        self.next_segment += 1;
-        self.checkpoint = Checkpoint::Creating;
+    /// A new segment: a checkpoint's, which stands alone and gets its name when it is complete, or the one behind it.
+    fn create(&mut self, kind: Kind, number: u64) -> Work {
         let recovery = self.run.recovery.map(|end| End::new(end.at_ms, self.now_ms));
         self.run.recovery = recovery.filter(|end| end.left_ms > 0);
         self.run.kind = kind;
@@ -219,16 +236,15 @@ impl Core {
                 self.keep_buffer(buffer);
                 self.synced_or_failed(upto, result, |core| core.written = upto);
             }
-            (InFlight::Sync { upto, bytes }, Outcome::Sync(result)) => {
-                self.synced_or_failed(upto, result, |core| {
-                    core.unsynced_old = None;
-                    core.unsynced_bytes = core.unsynced_bytes.saturating_sub(bytes);
-                    core.plan_sync_behind(upto);
-                });
+            (InFlight::Sync { upto }, Outcome::Sync(result)) => {
+                self.synced_or_failed(upto, result, |core| core.plan_sync_behind(upto));
+            }
+            (InFlight::Copies(number), Outcome::Write { buffer, result }) => {
+                self.copies_written(number, buffer, result);
             }
             (InFlight::Create(new), Outcome::Create(result)) => self.created(new, result),
-            (InFlight::Publish { upto, segment, name }, Outcome::Publish(result)) => {
-                self.published(upto, segment, name, result);
+            (InFlight::Publish { upto, number }, Outcome::Publish(result)) => {
+                self.published(upto, number, result);
             }
             (InFlight::Unlink(trash), Outcome::Unlink { left }) => {
                 self.trash.extend(trash.into_iter().filter(|stale| left.contains(&stale.name)));
@@ -245,7 +261,6 @@ impl Core {
                 on_success(self);
                 self.note_synced(upto);
                 self.update_reached();
-                self.complete_if_marked();
             }
             Err(error) => self.fail(&error),
         }
@@ -254,6 +269,7 @@ impl Core {
     /// What was written during a sync has to wait a second at most, too; if there is nothing, no sync is due, as a
     /// deadline in the past would wake the caller again and again.
     fn plan_sync_behind(&mut self, upto: u64) {
+        self.unsynced_old = None;
         self.sync_at_ms = (self.written > upto).then_some(self.now_ms + SECOND_MS);
     }
 
@@ -263,19 +279,16 @@ impl Core {
     }
 
     fn created(&mut self, new: NewSegment, result: Result<SharedFile, NotCreated>) {
-        let is_of_use = match new.kind {
-            Kind::Continuing => self.failing.is_none(),
-            Kind::Alone => self.failing.is_some() && self.segment.is_none(),
-        };
+        let wanted = self.checkpoint.as_ref().map(|checkpoint| match checkpoint.stage {
+            Stage::Continuing => checkpoint.number_behind(),
+            _ => checkpoint.number,
+        });
         match result {
-            Ok(file) if is_of_use => {
-                let unsynced = self.mode() == Mode::Process && self.written > self.synced;
-                if let Some(before) = self.segment.replace(new.current(file)) {
-                    self.old.push(Stale { name: before.name.to_string(), bytes: before.bytes });
-                    self.unsynced_old = unsynced.then_some(before.file);
-                }
-                self.checkpoint = Checkpoint::Copying;
-            }
+            Ok(file) if wanted == Some(new.number) => match new.kind {
+                Kind::Alone => self.checkpoint_created(new.current(file)),
+                Kind::Continuing => self.go_on_in(new.current(file)),
+            },
+            // A write failed meanwhile.
             Ok(_) => self.trash.extend(new.trash()),
             Err(NotCreated { error, is_left }) => {
                 if is_left {
@@ -286,24 +299,60 @@ impl Core {
         }
     }
 
-    fn published(&mut self, upto: u64, segment: u64, name: Name, result: io::Result<()>) {
-        let Some(current) = self.segment.as_mut().filter(|current| current.name.number() == segment) else {
-            // A write failed meanwhile: this one stays among the files to unlink, under either name.
-            self.trash.push(Stale { name: name.to_string(), bytes: 0 });
+    fn checkpoint_created(&mut self, segment: Current) {
+        let Some(checkpoint) = &mut self.checkpoint else { return };
+        checkpoint.segment = Some(segment);
+        if self.failing.is_some() {
+            self.begin_copying();
+        } else {
+            // What is decided while copies are made belongs behind them.
+            checkpoint.stage = Stage::Continuing;
+        }
+    }
+
+    fn go_on_in(&mut self, segment: Current) {
+        let unsynced = self.mode() == Mode::Process && self.written > self.synced;
+        if let Some(before) = self.segment.replace(segment) {
+            self.old.push(before.stale());
+            self.unsynced_old = unsynced.then_some(before.file);
+        }
+        if self.failing.is_some() {
+            self.recover();
+        } else {
+            self.begin_copying();
+        }
+    }
+
+    fn copies_written(&mut self, number: u64, mut buffer: Vec<u8>, result: io::Result<()>) {
+        let Some(checkpoint) = self.checkpoint.as_mut().filter(|checkpoint| checkpoint.number == number)
+        else {
             return;
         };
         match result {
             Ok(()) => {
-                current.name = name;
+                batch::clear(&mut buffer);
+                checkpoint.spare = Some(buffer);
+            }
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    /// If a write failed meanwhile, the file stays among those to unlink, under either name.
+    fn published(&mut self, upto: u64, number: u64, result: io::Result<()>) {
+        let Some(checkpoint) = self.checkpoint.as_mut().filter(|checkpoint| checkpoint.number == number)
+        else {
+            return;
+        };
+        match result {
+            Ok(()) => {
+                let segment = checkpoint.segment.take().expect("it was published");
+                self.written = self.written.max(upto);
                 self.note_synced(upto);
-                self.unsynced_bytes = 0;
                 self.plan_sync_behind(upto);
-                self.complete();
+                self.complete(&segment);
+                self.update_reached();
             }
-            Err(error) => {
-                self.trash.push(Stale { name: name.to_string(), bytes: current.bytes });
-                self.fail(&error);
-            }
+            Err(error) => self.fail(&error),
         }
     }
 }

@@ -52,10 +52,15 @@ fn tokens_held(bench: &Bench) -> Vec<u64> {
 
 /// Expects the start to stop at a place, with nothing changed on the disk.
 fn is_corrupt(disk: Disk, options: &OpenOptions, at: usize) {
+    let (name, _) = newest(&disk);
+    is_corrupt_in(&name, disk, options, at);
+}
+
+fn is_corrupt_in(name: &str, disk: Disk, options: &OpenOptions, at: usize) {
     let storage = std::sync::Arc::new(MemoryStorage::new(disk));
     match Bench::open_in(std::sync::Arc::clone(&storage), options).map(drop) {
         Err(OpenError::Corrupt { file, offset, .. }) => {
-            assert_eq!((file, offset), (newest(&storage.disk()).0, at as u64));
+            assert_eq!((&*file, offset), (name, at as u64));
         }
         other => panic!("{other:?}"),
     }
@@ -427,11 +432,13 @@ fn void_segments_do_not_stand_in_for_a_damaged_one() {
     bench.turn(2_000, |journal| journal.freed("k", token));
     bench.turn(3_000, |_| ());
     bench.turn(3_001, Journal::end_copies);
-    let disk = bench.killed();
-    let (name, whole) = newest(&disk);
-    assert_ne!(name, void);
-    let mark = batches(&whole)[1].0;
-    let mut back = changed(&disk, |bytes| bytes.truncate(mark));
+    let mut back = bench.killed();
+    let checkpoint = back.names().next().expect("it is there, and a segment behind it").to_owned();
+    assert_ne!(checkpoint, void);
+    let whole = back.content(&checkpoint).unwrap();
+    let mark = batches(whole)[1].0;
+    let cut = whole[..mark].to_vec();
+    back.put(&checkpoint, cut);
     back.put(&void, bytes);
-    is_corrupt(back, &options(Mode::Process, A, 4_000), mark);
+    is_corrupt_in(&checkpoint, back, &options(Mode::Process, A, 4_000), mark);
 }

@@ -1,6 +1,6 @@
 //! Storage that fails: what is lost, what is tried, and what is never tried.
 
-use crate::tests::bench::{Bench, end, newest, options};
+use crate::tests::bench::{Bench, end, newest, options, outgrow};
 use crate::*;
 
 const A: &str = "this boot";
@@ -58,7 +58,11 @@ fn after_a_failed_write_nothing_is_appended_until_a_checkpoint_has_succeeded() {
         assert_eq!(bench.storage.disk().content(&name), Some(&torn[..]));
 
         recover(&mut bench, 5_000, &[("old", token, end(1_000, 60))]);
-        assert_eq!(bench.storage.disk().names().count(), 1, "the torn segment is gone");
+        let disk = bench.storage.disk();
+        assert!(
+            disk.names().all(|left| left != name) && disk.names().count() == 2,
+            "the torn segment is gone"
+        );
         let next = bench.turn(6_000, |journal| journal.granted("new", token + 2, end(6_000, 30)));
         assert!(bench.journal.reached() >= next);
         let again = Bench::open(bench.killed(), &options(mode, A, 7_000));
@@ -166,7 +170,7 @@ fn a_checkpoint_is_tried_every_second_and_leaves_nothing_behind() {
         bench.storage.heal();
         recover(&mut bench, 9_000, &[("old", token, end(1_000, 60))]);
         bench.turn(10_500, |_| ());
-        assert_eq!(bench.storage.disk().names().count(), 1, "{fault:?}");
+        assert_eq!(bench.storage.disk().names().count(), 2, "{fault:?}: a checkpoint, and what is behind it");
         let again = Bench::open(bench.killed(), &options(mode, A, 11_000));
         assert_eq!(again.held(), [("old", token, end(1_000, 60))]);
     }
@@ -175,11 +179,14 @@ fn a_checkpoint_is_tried_every_second_and_leaves_nothing_behind() {
 #[test]
 fn a_segment_that_cannot_be_made_while_serving_fails_the_storage() {
     for mode in BOTH {
-        let small = OpenOptions { checkpoint_bytes: 200, ..options(mode, A, 1_000) };
+        let small = OpenOptions { checkpoint_bytes: 1_000, ..options(mode, A, 1_000) };
         let mut bench = Bench::open(Disk::default(), &small);
         let token = bench.first_token;
         bench.storage.fail(Fault::SyncDirectory, 1);
-        let granted = bench.turn(1_000, |journal| journal.granted("k", token, end(1_000, 30)));
+        let granted = bench.turn(1_000, |journal| {
+            outgrow(journal, 1_000);
+            journal.granted("k", token, end(1_000, 30))
+        });
         assert_eq!(failed_after(&bench.changes()), granted, "the grant was safe before");
         let killed = Bench::open(bench.storage.disk(), &options(mode, A, 1_500));
         assert_eq!(killed.held(), [("k", token, end(1_000, 30))], "the segment before is still the log");
@@ -190,52 +197,61 @@ fn a_segment_that_cannot_be_made_while_serving_fails_the_storage() {
 /// A write fails while the segment is being made in which the run was to go on.
 #[test]
 fn a_segment_that_was_being_made_when_a_write_failed_is_not_gone_on_in() {
-    let small = OpenOptions { checkpoint_bytes: 200, ..options(Mode::Process, A, 1_000) };
-    let mut bench = Bench::open(Disk::default(), &small);
-    let token = bench.first_token;
-    bench.journal.turn(1_001);
-    bench.journal.granted("k", token, end(1_001, 30));
-    bench.journal.flush();
-    assert!(bench.manual.step(), "the ceiling is synced");
-    bench.journal.turn(1_002);
-    bench.journal.flush();
-    bench.storage.fail(Fault::Append, 1);
-    bench.journal.turn(1_003);
-    bench.journal.extended("k", token, end(1_003, 30));
-    bench.journal.flush();
-    failed_after(&bench.changes());
-    assert_eq!(bench.storage.disk().names().count(), 1);
-    assert!(bench.manual.step(), "the new segment is made all the same");
-    assert_eq!(bench.storage.disk().names().count(), 2);
-    let killed = Bench::open(bench.storage.disk(), &options(Mode::Process, A, 1_500));
-    assert_eq!(killed.held(), [("k", token, end(1_001, 30))], "it is not part of the log");
-    bench.turn(1_004, |_| ());
-    assert_eq!(bench.journal.checkpoint(), None);
-    assert_eq!(bench.storage.disk().names().count(), 1, "it goes at once");
-    recover(&mut bench, 2_003, &[("k", token, end(1_003, 30))]);
-    let again = Bench::open(bench.killed(), &options(Mode::Process, A, 3_000));
-    assert_eq!(again.held(), [("k", token, end(1_003, 30))]);
+    // The checkpoint's own segment, and the one behind it.
+    for made_before in [0, 1] {
+        let small = OpenOptions { checkpoint_bytes: 1_000, ..options(Mode::Process, A, 1_000) };
+        let mut bench = Bench::open(Disk::default(), &small);
+        let token = bench.first_token;
+        bench.journal.turn(1_001);
+        outgrow(&mut bench.journal, 1_000);
+        bench.journal.granted("k", token, end(1_001, 30));
+        bench.journal.flush();
+        assert!(bench.manual.step(), "the ceiling is synced");
+        for _ in 0..made_before {
+            bench.journal.turn(1_002);
+            bench.journal.flush();
+            assert!(bench.manual.step(), "the checkpoint's segment is made");
+        }
+        bench.journal.turn(1_002);
+        bench.journal.flush();
+        bench.storage.fail(Fault::Append, 1);
+        bench.journal.turn(1_003);
+        bench.journal.extended("k", token, end(1_003, 30));
+        bench.journal.flush();
+        failed_after(&bench.changes());
+        assert_eq!(bench.storage.disk().names().count(), 1 + made_before);
+        assert!(bench.manual.step(), "the new segment is made all the same");
+        assert_eq!(bench.storage.disk().names().count(), 2 + made_before);
+        let killed = Bench::open(bench.storage.disk(), &options(Mode::Process, A, 1_500));
+        assert_eq!(killed.held(), [("k", token, end(1_001, 30))], "it is not part of the log");
+        bench.turn(1_004, |_| ());
+        assert_eq!(bench.journal.checkpoint(), None);
+        assert_eq!(bench.storage.disk().names().count(), 1, "it goes at once");
+        recover(&mut bench, 2_003, &[("k", token, end(1_003, 30))]);
+        let again = Bench::open(bench.killed(), &options(Mode::Process, A, 3_000));
+        assert_eq!(again.held(), [("k", token, end(1_003, 30))]);
+    }
 }
 
 #[test]
 fn a_checkpoint_during_a_recovery_keeps_what_is_left_of_it() {
     let before = serving(Mode::Process);
     let token = before.first_token;
-    let small = OpenOptions { checkpoint_bytes: 300, ..options(Mode::Process, "boot b", 500) };
+    let small = OpenOptions { checkpoint_bytes: 1_000, ..options(Mode::Process, "boot b", 500) };
     let mut bench = Bench::open(before.cut_off(), &small);
     assert_eq!(bench.recovery_ends_ms, Some(500 + 60_001 + 1));
     // While serving.
     let moved = end(10_000, 60);
     bench.turn(10_000, |journal| {
-        for _ in 0..9 {
-            journal.extended("old", token, moved);
-        }
+        outgrow(journal, 1_000);
+        journal.extended("old", token, moved);
     });
     bench.turn(10_001, |journal| {
         journal.copy("old", token, moved);
         journal.end_copies();
     });
-    assert_eq!(bench.storage.disk().names().count(), 1);
+    assert_eq!(bench.storage.disk().names().count(), 2);
+    assert_eq!(bench.journal.checkpoint(), None, "it is complete");
     let check = |disk: Disk| {
         let same_boot = Bench::open(disk.clone(), &options(Mode::Process, "boot b", 30_000));
         assert_eq!(same_boot.recovery_ends_ms, Some(60_502));
@@ -250,7 +266,7 @@ fn a_checkpoint_during_a_recovery_keeps_what_is_left_of_it() {
     check(bench.storage.disk());
     let Bench { journal, storage, .. } = bench;
     journal.stop().unwrap();
-    let left_ms = 60_502 - 21_000;
+    let left_ms = 60_502 - 21_001;
     assert_eq!(check(storage.disk()), Some(7 + left_ms + 1), "after a clean stop only this is left");
 }
 

@@ -3,6 +3,7 @@
 
 mod bench;
 mod canaries;
+mod checkpoints;
 mod crash;
 mod damage;
 mod failing;

@@ -1,7 +1,6 @@
 //! What is written when, and what is safe when.
 
-use crate::segment::Segment;
-use crate::tests::bench::{Bench, end, options};
+use crate::tests::bench::{Bench, end, options, outgrow};
 use crate::*;
 
 const A: &str = "this boot";
@@ -115,26 +114,28 @@ fn a_runs_lease_ceiling_begins_at_the_longest_time_left() {
 /// A ceiling that was raised in the old segment while the new one was being made is raised in the new one, too.
 #[test]
 fn a_checkpoint_ends_with_the_ceilings_of_its_end() {
-    let small = OpenOptions { checkpoint_bytes: 200, ..options(Mode::Process, A, 1_000) };
+    let small = OpenOptions { checkpoint_bytes: 1_000, ..options(Mode::Process, A, 1_000) };
     let mut bench = Bench::open(Disk::default(), &small);
     let token = bench.first_token;
     bench.journal.turn(1_000);
-    for _ in 0..9 {
-        bench.journal.freed("nobody", token);
+    outgrow(&mut bench.journal, 1_000);
+    bench.journal.flush();
+    for made in ["the ceiling of the tokens is synced", "the checkpoint's segment is made"] {
+        assert!(bench.manual.step(), "{made}");
+        bench.journal.turn(1_001);
+        bench.journal.flush();
     }
-    bench.journal.flush();
-    assert!(bench.manual.step(), "the ceiling of the tokens is synced");
-    bench.journal.turn(1_001);
-    bench.journal.flush();
     bench.journal.turn(1_002);
     bench.journal.granted("k", token, end(1_002, 200));
     bench.journal.freed("k", token);
     bench.journal.flush();
-    assert_eq!(bench.storage.disk().names().count(), 1, "the next segment is being made");
+    assert_eq!(bench.storage.disk().names().count(), 2, "the segment behind it is being made");
     bench.work(1_002);
     assert_eq!(bench.journal.checkpoint(), Some(2));
     bench.turn(1_003, Journal::end_copies);
-    assert_eq!(bench.storage.disk().names().count(), 1, "the old segment is gone");
+    let disk = bench.storage.disk();
+    let names: Vec<&str> = disk.names().collect();
+    assert_eq!(names, ["0000000000000002.journal", "0000000000000003.journal"], "the old segment is gone");
     let given = bench.turn(4_005, |journal| journal.granted("k", token + 1, end(4_005, 200)));
     assert!(bench.journal.reached() >= given, "the ceiling is high enough");
     let next = Bench::open(bench.cut_off(), &options(Mode::Process, "another boot", 9));
@@ -185,98 +186,6 @@ fn tokens_come_in_blocks_that_are_safe_before_the_first_of_them_is_used() {
     }
 }
 
-/// Hands in copies of `leases` while they are wanted; the number of bytes that went into the buffer is the journal's.
-fn feed(journal: &mut Journal, leases: &[(String, u64, u64)], fed: &mut usize) -> usize {
-    let before = *fed;
-    while journal.wants_copy() {
-        match leases.get(*fed) {
-            Some((key, token, ends_ms)) => journal.copy(key, *token, *ends_ms),
-            None => {
-                journal.end_copies();
-                break;
-            }
-        }
-        *fed += 1;
-    }
-    *fed - before
-}
-
-#[test]
-fn a_checkpoint_while_serving_goes_in_small_steps_between_decisions() {
-    for mode in [Mode::Process, Mode::Machine] {
-        let small = OpenOptions { checkpoint_bytes: 500_000, ..options(mode, A, 1_000) };
-        let mut bench = Bench::open(Disk::default(), &small);
-        let first = bench.first_token;
-        let mut leases: Vec<(String, u64, u64)> =
-            (0..20_000).map(|n| (format!("key {n}"), first + n, end(1_000, 200))).collect();
-        bench.turn(1_000, |journal| {
-            for (key, token, ends_ms) in &leases {
-                journal.granted(key, *token, *ends_ms);
-            }
-        });
-        let (mut turns, mut fed, mut now_ms) = (0, 0, 1_000);
-        // Extend one after the other until the segment is left for a new one and that one is complete.
-        while turns == 0 || bench.storage.disk().names().count() > 1 || fed == 0 {
-            let at = turns * 7 % leases.len();
-            now_ms += 1;
-            bench.journal.turn(now_ms);
-            leases[at].2 = end(now_ms, 200);
-            let (key, token, ends_ms) = &leases[at];
-            for _ in 0..200 {
-                bench.journal.extended(key, *token, *ends_ms);
-            }
-            assert!(feed(&mut bench.journal, &leases, &mut fed) <= 4_000, "a step is short");
-            bench.journal.flush();
-            bench.work(now_ms);
-            turns += 1;
-            assert!(turns < 1_000);
-        }
-        assert!(bench.journal.live_bytes() > 20_000 * 25 && bench.journal.checkpoint().is_none());
-        assert_eq!(bench.journal.directory_bytes(), bench.storage.bytes());
-        let (name, bytes) = crate::tests::bench::newest(&bench.storage.disk());
-        let number = u64::from_str_radix(&name[..16], 16).unwrap();
-        let segment = Segment::read(number, bytes).unwrap();
-        assert!(segment.is_complete && segment.batches.len() > 10, "decisions went on between the copies");
-        let restored = Bench::open(bench.killed(), &options(mode, A, now_ms));
-        let mut held: Vec<_> = restored.held().into_iter().map(|(k, t, e)| (k.to_owned(), t, e)).collect();
-        held.sort();
-        leases.sort();
-        assert!(held == leases, "every lease is there with its newest end");
-    }
-}
-
-/// While the directory is full nothing is decided, so a checkpoint that is too slow for it holds up every request.
-#[test]
-fn copies_of_110_mib_of_leases_are_made_before_the_directory_is_full() {
-    const LEASES: u64 = 110_000;
-    let mut bench = Bench::open(Disk::default(), &options(Mode::Process, A, 1_000));
-    let first = bench.first_token;
-    let leases: Vec<(String, u64, u64)> =
-        (0..LEASES).map(|n| (format!("{n:01000}"), first + n, end(1_000, 200))).collect();
-    // As many decisions in a turn as a busy server makes, until there has been a checkpoint of all of them.
-    let (mut fed, mut copied, mut next, mut now_ms) = (0, 0, 0, 1_000);
-    let mut granted = 0;
-    while copied < leases.len() {
-        now_ms += 1;
-        bench.journal.turn(now_ms);
-        assert!(bench.journal.admits(), "full with {copied} copies of {LEASES}");
-        for (key, token, ends_ms) in leases.iter().cycle().skip(next).take(30) {
-            if granted < LEASES {
-                bench.journal.granted(key, *token, *ends_ms);
-                granted += 1;
-            } else {
-                bench.journal.extended(key, *token, *ends_ms);
-            }
-        }
-        next = (next + 30) % leases.len();
-        if granted == LEASES {
-            copied += feed(&mut bench.journal, &leases, &mut fed);
-        }
-        bench.journal.flush();
-        bench.work(now_ms);
-    }
-}
-
 #[test]
 fn the_size_of_the_live_leases_is_known_without_a_table() {
     let mut bench = Bench::open(Disk::default(), &options(Mode::Process, A, 1_000));
@@ -290,57 +199,6 @@ fn the_size_of_the_live_leases_is_known_without_a_table() {
     assert_eq!(bench.journal.live_bytes(), 28);
     let again = Bench::open(bench.killed(), &options(Mode::Process, A, 2_000));
     assert_eq!(again.journal.live_bytes(), 28);
-}
-
-#[test]
-fn the_directory_never_exceeds_its_limit_even_if_the_disk_is_slow() {
-    let mut bench = Bench::open(Disk::default(), &options(Mode::Process, A, 1_000));
-    let first = bench.first_token;
-    let key = |n: u64| format!("{n:0>500}");
-    let mut ends: Vec<u64> = vec![end(1_000, 200); 2_000];
-    bench.turn(1_000, |journal| {
-        for n in 0..2_000 {
-            journal.granted(&key(n), first + n, end(1_000, 200));
-        }
-    });
-    let limit = |bench: &Bench| (64 << 20) + 3 * bench.journal.live_bytes();
-    let (mut now_ms, mut fed, mut checkpoint, mut refused, mut done) = (1_000, 0, None, 0, 0);
-    while done < 2 {
-        now_ms += 20;
-        bench.journal.turn(now_ms);
-        if bench.journal.admits() {
-            for n in 0..2_000 {
-                ends[n as usize] = end(now_ms, 200);
-                bench.journal.extended(&key(n), first + n, ends[n as usize]);
-            }
-        } else {
-            refused += 1;
-        }
-        if checkpoint != bench.journal.checkpoint() {
-            done += u32::from(checkpoint.is_some());
-            checkpoint = bench.journal.checkpoint();
-            fed = 0;
-        }
-        while bench.journal.wants_copy() {
-            match ends.get(fed) {
-                Some(&ends_ms) => bench.journal.copy(&key(fed as u64), first + fed as u64, ends_ms),
-                None => {
-                    bench.journal.end_copies();
-                    break;
-                }
-            }
-            fed += 1;
-        }
-        bench.journal.flush();
-        // The disk does a job only now and then.
-        if now_ms % 700 == 0 {
-            bench.manual.step();
-        }
-        let bytes = bench.storage.bytes();
-        assert!(bytes <= limit(&bench), "{bytes} at {now_ms}");
-        assert!(now_ms < 100_000, "it goes on");
-    }
-    assert!(refused > 0, "the limit was never near");
 }
 
 #[test]

@@ -1,0 +1,248 @@
+//! Checkpoints while serving: how they go on between decisions, how many copies they cost, and what room they need.
+
+use crate::segment::Segment;
+use crate::tests::bench::{Bench, end, options, outgrow};
+use crate::*;
+
+const A: &str = "this boot";
+
+/// A server with so many leases of a key of 1,000 bytes.
+fn with_leases_of_1000_bytes(n: u64) -> (Bench, Vec<(String, u64, u64)>) {
+    let mut bench = Bench::open(Disk::default(), &options(Mode::Process, A, 1_000));
+    let first = bench.first_token;
+    let lease = |n| (format!("{n:01000}"), first + n, end(1_000, 200));
+    let leases: Vec<(String, u64, u64)> = (0..n).map(lease).collect();
+    for some in leases.chunks(1_000) {
+        bench.turn(1_000, |journal| {
+            for (key, token, ends_ms) in some {
+                journal.granted(key, *token, *ends_ms);
+            }
+        });
+    }
+    (bench, leases)
+}
+
+/// Hands in copies of `leases` while they are wanted; the number of bytes that went into the buffer is the journal's.
+fn feed(journal: &mut Journal, leases: &[(String, u64, u64)], fed: &mut usize) -> usize {
+    let before = *fed;
+    while journal.wants_copy() {
+        match leases.get(*fed) {
+            Some((key, token, ends_ms)) => journal.copy(key, *token, *ends_ms),
+            None => {
+                journal.end_copies();
+                break;
+            }
+        }
+        *fed += 1;
+    }
+    *fed - before
+}
+
+#[test]
+fn a_checkpoint_while_serving_goes_in_small_steps_between_decisions() {
+    for mode in [Mode::Process, Mode::Machine] {
+        let small = OpenOptions { checkpoint_bytes: 500_000, ..options(mode, A, 1_000) };
+        let mut bench = Bench::open(Disk::default(), &small);
+        let first = bench.first_token;
+        let mut leases: Vec<(String, u64, u64)> =
+            (0..20_000).map(|n| (format!("key {n}"), first + n, end(1_000, 200))).collect();
+        bench.turn(1_000, |journal| {
+            for (key, token, ends_ms) in &leases {
+                journal.granted(key, *token, *ends_ms);
+            }
+        });
+        let (mut turns, mut fed, mut now_ms) = (0, 0, 1_000);
+        // Extend one after the other until the segment is left for a new one and that one is complete.
+        while fed == 0 || bench.journal.checkpoint().is_some() {
+            let at = turns * 7 % leases.len();
+            now_ms += 1;
+            bench.journal.turn(now_ms);
+            leases[at].2 = end(now_ms, 200);
+            let (key, token, ends_ms) = &leases[at];
+            for _ in 0..200 {
+                bench.journal.extended(key, *token, *ends_ms);
+            }
+            assert!(feed(&mut bench.journal, &leases, &mut fed) <= 1_500, "a step is short");
+            bench.journal.flush();
+            bench.work(now_ms);
+            turns += 1;
+            assert!(turns < 1_000);
+        }
+        assert!(bench.journal.live_bytes() > 20_000 * 25 && bench.journal.checkpoint().is_none());
+        assert_eq!(bench.journal.directory_bytes(), bench.storage.bytes());
+        let disk = bench.storage.disk();
+        let [checkpoint, behind] = [0, 1].map(|at| {
+            let name = disk.names().nth(at).unwrap();
+            let number = u64::from_str_radix(&name[..16], 16).unwrap();
+            Segment::read(number, disk.content(name).unwrap().to_vec()).unwrap()
+        });
+        assert!(checkpoint.is_complete && behind.batches.len() > 1, "decisions went on meanwhile");
+        let restored = Bench::open(bench.killed(), &options(mode, A, now_ms));
+        let mut held: Vec<_> = restored.held().into_iter().map(|(k, t, e)| (k.to_owned(), t, e)).collect();
+        held.sort();
+        leases.sort();
+        assert!(held == leases, "every lease is there with its newest end");
+    }
+}
+
+/// A decision costs as many copies as there are bytes of leases for each byte of room, and the room grows with them.
+#[test]
+fn a_checkpoint_of_110_mib_of_leases_goes_on_over_50_mib_of_decisions() {
+    let (mut bench, leases) = with_leases_of_1000_bytes(110_000);
+    let (mut fed, mut decided, mut now_ms) = (0, 0, 1_000);
+    outgrow(&mut bench.journal, 33 << 20);
+    bench.journal.flush();
+    while fed == 0 || bench.journal.checkpoint().is_some() {
+        now_ms += 1;
+        bench.journal.turn(now_ms);
+        if bench.journal.checkpoint().is_some() {
+            assert!(bench.journal.admits(), "full with {fed} copies of {}", leases.len());
+            // More than is copied by the time.
+            for (key, token, ends_ms) in leases.iter().cycle().skip(decided).take(40) {
+                bench.journal.extended(key, *token, *ends_ms);
+            }
+            decided += 40;
+        }
+        feed(&mut bench.journal, &leases, &mut fed);
+        bench.journal.flush();
+        bench.work(now_ms);
+    }
+    assert!(decided > 50_000, "copies were made at {} times the speed of decisions", leases.len() / decided);
+}
+
+#[test]
+fn a_checkpoint_ends_although_nothing_more_is_decided() {
+    let (mut bench, leases) = with_leases_of_1000_bytes(10_000);
+    bench.turn(1_001, |journal| outgrow(journal, 32 << 20));
+    let (mut fed, mut now_ms) = (0, 1_001);
+    assert!(bench.journal.checkpoint().is_some());
+    while bench.journal.checkpoint().is_some() {
+        now_ms = bench.journal.deadline_ms().expect("a turn is due").max(now_ms + 1);
+        assert!(!bench.journal.wants_turn(), "there is no hurry");
+        bench.journal.turn(now_ms);
+        feed(&mut bench.journal, &leases, &mut fed);
+        bench.journal.flush();
+        bench.work(now_ms);
+    }
+    assert!((500..1_500).contains(&(now_ms - 1_001)), "10 MiB took {} ms", now_ms - 1_001);
+}
+
+/// More copies are made than there are leases if leases are given and ended meanwhile.
+#[test]
+fn a_checkpoint_ends_although_more_was_copied_than_is_left() {
+    let (mut bench, leases) = with_leases_of_1000_bytes(10_000);
+    bench.turn(1_001, |journal| outgrow(journal, 32 << 20));
+    let (mut fed, mut now_ms) = (0, 1_001);
+    while bench.journal.checkpoint().is_some() {
+        now_ms += 4;
+        bench.journal.turn(now_ms);
+        let before = fed;
+        feed(&mut bench.journal, &leases, &mut fed);
+        for (key, token, _) in &leases[before..fed.min(leases.len())] {
+            bench.journal.freed(key, *token);
+        }
+        bench.journal.flush();
+        bench.work(now_ms);
+        assert!(now_ms < 10_000, "it never ends");
+    }
+    assert!(bench.journal.live_bytes() == 0 && bench.journal.admits());
+    assert!(Bench::open(bench.killed(), &options(Mode::Process, A, 10_000)).held().is_empty());
+}
+
+/// Each end takes away room for three times its lease.
+#[test]
+fn the_directory_never_exceeds_its_limit_even_if_all_leases_end_at_once() {
+    let (mut bench, leases) = with_leases_of_1000_bytes(100_000);
+    let (mut fed, mut checkpoint, mut ended, mut now_ms) = (0, None, 0, 1_000);
+    while ended < leases.len() {
+        now_ms += 1;
+        bench.journal.turn(now_ms);
+        if bench.journal.admits() {
+            for (key, token, _) in leases.iter().skip(ended).take(1_024) {
+                bench.journal.freed(key, *token);
+            }
+            ended = (ended + 1_024).min(leases.len());
+        }
+        if checkpoint != bench.journal.checkpoint() {
+            (checkpoint, fed) = (bench.journal.checkpoint(), ended);
+        }
+        fed = fed.max(ended);
+        feed(&mut bench.journal, &leases, &mut fed);
+        bench.journal.flush();
+        bench.work(now_ms);
+        let (bytes, limit) = (bench.storage.bytes(), (64 << 20) + 3 * bench.journal.live_bytes());
+        assert!(bytes <= limit, "{bytes} of {limit} with {ended} ended");
+        assert!(now_ms < 10_000, "it goes on");
+    }
+}
+
+/// A copy stands before what was decided while copies were made, and may be newer.
+#[test]
+fn after_another_boot_the_time_left_is_that_of_the_newest_record_and_not_of_the_last() {
+    let small = OpenOptions { checkpoint_bytes: 1_000, ..options(Mode::Machine, A, 1_000) };
+    let mut bench = Bench::open(Disk::default(), &small);
+    let token = bench.first_token;
+    bench.turn(1_000, |journal| {
+        outgrow(journal, 1_000);
+        journal.granted("k", token, end(1_000, 30))
+    });
+    bench.turn(2_000, |journal| journal.extended("k", token, end(2_000, 30)));
+    bench.turn(12_000, |journal| {
+        journal.copy("k", token, end(2_000, 30));
+        journal.end_copies();
+    });
+    assert_eq!(bench.journal.checkpoint(), None, "it is complete");
+    let next = Bench::open(bench.cut_off(), &options(Mode::Machine, "another boot", 500));
+    assert_eq!(next.held(), [("k", token, 500 + 20_001 + 1)]);
+}
+
+#[test]
+fn the_directory_never_exceeds_its_limit_even_if_the_disk_is_slow() {
+    let mut bench = Bench::open(Disk::default(), &options(Mode::Process, A, 1_000));
+    let first = bench.first_token;
+    let key = |n: u64| format!("{n:0>500}");
+    let mut ends: Vec<u64> = vec![end(1_000, 200); 2_000];
+    bench.turn(1_000, |journal| {
+        for n in 0..2_000 {
+            journal.granted(&key(n), first + n, end(1_000, 200));
+        }
+    });
+    let limit = |bench: &Bench| (64 << 20) + 3 * bench.journal.live_bytes();
+    let (mut now_ms, mut fed, mut checkpoint, mut refused, mut done) = (1_000, 0, None, 0, 0);
+    while done < 2 {
+        now_ms += 20;
+        bench.journal.turn(now_ms);
+        if bench.journal.admits() {
+            for n in 0..2_000 {
+                ends[n as usize] = end(now_ms, 200);
+                bench.journal.extended(&key(n), first + n, ends[n as usize]);
+            }
+        } else {
+            refused += 1;
+        }
+        if checkpoint != bench.journal.checkpoint() {
+            done += u32::from(checkpoint.is_some());
+            checkpoint = bench.journal.checkpoint();
+            fed = 0;
+        }
+        while bench.journal.wants_copy() {
+            match ends.get(fed) {
+                Some(&ends_ms) => bench.journal.copy(&key(fed as u64), first + fed as u64, ends_ms),
+                None => {
+                    bench.journal.end_copies();
+                    break;
+                }
+            }
+            fed += 1;
+        }
+        bench.journal.flush();
+        // The disk does a job only now and then.
+        if now_ms % 700 == 0 {
+            bench.manual.step();
+        }
+        let bytes = bench.storage.bytes();
+        assert!(bytes <= limit(&bench), "{bytes} at {now_ms}");
+        assert!(now_ms < 100_000, "it goes on");
+    }
+    assert!(refused > 0, "the limit was never near");
+}
