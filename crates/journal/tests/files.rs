@@ -79,14 +79,15 @@ fn a_sync_reserves_room_ahead_and_the_file_stays_as_long_as_what_was_written() {
     let probe = std::fs::File::create(dir.path().join("probe")).unwrap();
     let keep_size = rustix::fs::FallocateFlags::KEEP_SIZE;
     let can_reserve = rustix::fs::fallocate(&probe, keep_size, 0, 1).is_ok();
-    for mode in [Mode::Process, Mode::Machine] {
+    // In mode machine nothing is written during a sync.
+    for (mode, reserves) in [(Mode::Process, can_reserve), (Mode::Machine, false)] {
         let dir = on_disk();
         let (opened, _woken) = open(dir.path(), &options(mode, 1)).unwrap();
         opened.journal.stop().unwrap();
         let segment = std::fs::metadata(dir.path().join("0000000000000001.journal")).unwrap();
         assert!(segment.len() < 1_024, "{} bytes", segment.len());
         let taken = segment.blocks() * 512;
-        assert_eq!(taken >= 2 << 20, can_reserve, "{taken} bytes on the disk");
+        assert_eq!(taken >= 2 << 20, reserves, "{taken} bytes on the disk");
         assert!(taken <= 3 << 20, "{taken} bytes on the disk");
     }
 }
@@ -196,8 +197,8 @@ fn checkpoints_are_made_while_serving_and_old_segments_go() {
             }
             settle(journal, &woken, now_ms);
             assert_eq!(journal.next_change(), None);
-            // The lock, the segment, the one before, and one that goes this very moment.
-            assert!(std::fs::read_dir(dir.path()).unwrap().count() <= 4);
+            // The lock; the last checkpoint and what is behind it; and two that are being made, or that go.
+            assert!(std::fs::read_dir(dir.path()).unwrap().count() <= 5);
         }
         drop(opened);
         let (again, _woken) = open(dir.path(), &options(mode, now_ms)).unwrap();

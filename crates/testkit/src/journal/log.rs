@@ -2,7 +2,7 @@
 
 use super::record::{ALONE, Lease, Record, Run};
 use super::segment::{Batch, Segment};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The segments that count, oldest first, up to the first bad batch.
 #[derive(Clone, Debug)]
@@ -92,8 +92,17 @@ impl Log {
     pub fn tenures(&self) -> Vec<Tenure> {
         let mut tenures: Vec<Tenure> = Vec::new();
         let mut open: BTreeMap<&str, usize> = BTreeMap::new();
+        // A checkpoint stands before what was decided while it was made: such a copy says what is told behind it.
+        let behind = self.segments[1..].iter().flat_map(|s| &s.batches).flat_map(|batch| &batch.records);
+        let granted_behind: BTreeSet<u64> = behind
+            .filter_map(|record| match record {
+                Record::Granted(lease) => Some(lease.token),
+                _ => None,
+            })
+            .collect();
         for (at_ms, record) in self.records() {
             match record {
+                Record::Copy(lease) if granted_behind.contains(&lease.token) => {}
                 Record::Granted(lease) | Record::Extended(lease) | Record::Copy(lease) => {
                     let known = open.get(lease.key.as_str()).map(|&index| &mut tenures[index]);
                     match known {
@@ -195,10 +204,11 @@ impl Log {
         let (mut newest_ms, mut last_token) = (0, 0);
         let (mut lease_ms, mut ceiling) = (0, 0);
         for (at_ms, record) in self.records() {
-            if at_ms < newest_ms {
+            // A checkpoint may be newer than what stands behind it; within a segment time does not go back.
+            if at_ms < newest_ms && !matches!(record, Record::Run(_)) {
                 faults.push(format!("a batch of {at_ms} ms behind one of {newest_ms} ms"));
             }
-            newest_ms = newest_ms.max(at_ms);
+            newest_ms = at_ms;
             match record {
                 Record::Run(run) => {
                     lease_ms = lease_ms.max(run.lease_ceiling_ms);
