@@ -51,6 +51,7 @@ impl Alone<'_> {
         }
         self.append(&mut current, &mut buffer)?;
         job::publish(storage, &current.file, &new.to_string(), &name.to_string())?;
+        current.file.expect_no_reads();
         Ok(current)
     }
 

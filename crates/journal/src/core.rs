@@ -129,6 +129,7 @@ pub(crate) struct Core {
     /// Mode `process`: when the next sync is due, and a file before the current one that it must include.
     sync_at_ms: Option<u64>,
     unsynced_old: Option<SharedFile>,
+    unsynced_bytes: u64,
     checkpoint: Option<Checkpoint>,
     /// The last job was the log's.
     checkpoint_is_next: bool,
@@ -163,6 +164,7 @@ impl Core {
             barrier: None,
             sync_at_ms: None,
             unsynced_old: None,
+            unsynced_bytes: 0,
             checkpoint: None,
             checkpoint_is_next: false,
             in_flight: None,
@@ -340,6 +342,7 @@ impl Core {
         self.barrier = None;
         self.sync_at_ms = None;
         self.unsynced_old = None;
+        self.unsynced_bytes = 0;
         if self.failing.replace(self.now_ms + SECOND_MS).is_none() {
             let after = Position(self.reached);
             self.changes.push_back(Change::Failed { after, error: error.to_string() });

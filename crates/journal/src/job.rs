@@ -34,9 +34,8 @@ pub(crate) enum Work {
         name: Option<String>,
         begin: Vec<u8>,
     },
-    /// Sync a checkpoint and give it its name, after the log behind it has been synced if it was not.
+    /// Sync a segment and give it its name.
     Publish {
-        log: Option<SharedFile>,
         file: SharedFile,
         new: String,
         name: String,
@@ -87,10 +86,7 @@ impl Job {
             Work::Create { new, name, begin } => {
                 Outcome::Create(create(storage, &new, name.as_deref(), &begin))
             }
-            Work::Publish { log, file, new, name } => {
-                let synced = log.as_ref().map_or(Ok(()), sync_while_appended);
-                Outcome::Publish(synced.and_then(|()| publish(storage, &file, &new, &name)))
-            }
+            Work::Publish { file, new, name } => Outcome::Publish(publish(storage, &file, &new, &name)),
             Work::Unlink { names } => Outcome::Unlink { left: unlink_all(storage, names) },
         })
     }
@@ -98,7 +94,10 @@ impl Job {
 
 fn sync_while_appended(file: &SharedFile) -> io::Result<()> {
     file.expect_appends();
-    file.sync()
+    let synced = file.sync();
+    // A file that is not in memory is also deleted sooner.
+    file.expect_no_reads();
+    synced
 }
 
 fn create(

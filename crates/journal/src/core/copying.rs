@@ -14,9 +14,10 @@ use crate::segment::Name;
 /// the checkpoint of a start behind it, and what the files have reserved, it stays below 64 MiB and three times the live
 /// leases.
 const FULL_BYTES: u64 = 54 << 20;
-/// What is decided while copies are made stays until the next checkpoint is complete, so each may take half of the room; a
-/// part of that, one of so many, is left when the last copy is made.
-const ROOM_LEFT: u64 = 16;
+/// What is decided while copies are made stays until the next checkpoint is complete, so each may take half of the room. So
+/// much of that, and one part of so many, is left when the last copy is made.
+const ROOM_LEFT: u64 = 8 << 20;
+const PART_LEFT: u64 = 16;
 /// Copies are made at this speed even if nothing is decided, …
 const COPIED_PER_MS: u64 = 16 << 10;
 /// … in turns that are so far apart.
@@ -86,7 +87,7 @@ impl Checkpoint {
     }
 
     fn room_for_the_end(&self) -> u64 {
-        self.room_at_first / ROOM_LEFT
+        (ROOM_LEFT + self.room_at_first / PART_LEFT).min(self.room_at_first)
     }
 
     fn append(&mut self, record: &Record<'_>) {

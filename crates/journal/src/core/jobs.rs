@@ -10,6 +10,10 @@ use crate::job::{Done, Job, NotCreated, Outcome, SharedFile, Work};
 use crate::record::{End, Kind, Mode, Record};
 use crate::segment::{self, Name};
 
+/// In mode `process` the log is synced when so much has been written since the last time, so that no sync is long and
+/// holds up the other work for the disk.
+const SYNC_BYTES: u64 = 8 << 20;
+
 /// A batch to append.
 pub(crate) struct Write {
     pub(crate) file: SharedFile,
@@ -24,13 +28,14 @@ pub(crate) enum InFlight {
     },
     Sync {
         upto: u64,
+        bytes: u64,
     },
     /// Copies, for the checkpoint of this number.
     Copies(u64),
     Create(NewSegment),
     /// A name for the checkpoint of this number.
     Publish {
-        upto: u64,
+        at: u64,
         number: u64,
     },
     /// These still count until it is done.
@@ -79,10 +84,12 @@ impl Core {
     /// What became of a batch that was appended and not synced.
     pub(crate) fn wrote(&mut self, write: Write, result: io::Result<()>) {
         let Write { batch, upto, .. } = write;
+        let bytes = batch.len() as u64;
         self.keep_buffer(batch);
         match result {
             Ok(()) => {
                 self.written = upto;
+                self.unsynced_bytes += bytes;
                 self.sync_at_ms.get_or_insert(self.now_ms + SECOND_MS);
                 self.update_reached();
             }
@@ -142,7 +149,7 @@ impl Core {
                 Stage::Continuing => Some(self.create(Kind::Continuing, checkpoint.number_behind())),
                 Stage::Copying => self.write_copies(COPIES_WRITTEN),
                 Stage::Copied(at) => {
-                    self.write_copies(batch::HEADER + 1).or_else(|| self.publish_if_kept_up_to(at))
+                    self.write_copies(batch::HEADER + 1).or_else(|| self.publish_if_written(at))
                 }
             },
         }
@@ -170,34 +177,35 @@ impl Core {
         let waits_for = [self.barrier.map(|barrier| barrier.last), self.tokens.waits_for()];
         let is_awaited = waits_for.into_iter().flatten().any(|at| self.synced < at);
         let is_due = self.sync_at_ms.is_some_and(|at| at <= self.now_ms);
-        if self.synced == self.written || !(is_awaited || is_due || self.stopping) {
+        let is_much = self.unsynced_bytes >= SYNC_BYTES;
+        if self.synced == self.written || !(is_awaited || is_due || is_much || self.stopping) {
             return None;
         }
         let files = self.unsynced_old.iter().chain([&segment.file]).map(Arc::clone).collect();
         self.sync_at_ms = None;
-        self.in_flight = Some(InFlight::Sync { upto: self.written });
+        self.in_flight = Some(InFlight::Sync { upto: self.written, bytes: self.unsynced_bytes });
         Some(Work::Sync { files })
     }
 
-    /// A checkpoint gets its name when all copies are written and so is everything that was decided meanwhile. What is
-    /// decided after a failure is written behind it.
-    fn publish_if_kept_up_to(&mut self, at: u64) -> Option<Work> {
-        let upto = match (self.failing, self.mode()) {
-            (Some(_), _) => at,
-            (None, Mode::Process) => self.written,
-            (None, Mode::Machine) => self.synced,
+    /// A checkpoint gets its name when all copies are written, and so is everything that was decided meanwhile. That need
+    /// not be synced: what is lost of it with the machine is lost behind a checkpoint as it is without one. What is decided
+    /// after a failure is written behind it.
+    fn publish_if_written(&mut self, at: u64) -> Option<Work> {
+        let is_written = match (self.failing, self.mode()) {
+            (Some(_), _) => true,
+            (None, Mode::Process) => self.written >= at,
+            (None, Mode::Machine) => self.synced >= at,
         };
-        if upto < at {
+        if !is_written {
             return None;
         }
         let checkpoint = self.checkpoint.as_mut()?;
         let file = Arc::clone(&checkpoint.segment.as_ref()?.file);
         checkpoint.stage = Stage::Publishing;
         let number = checkpoint.number;
-        self.in_flight = Some(InFlight::Publish { upto, number });
-        let log = self.segment.as_ref().filter(|_| self.synced < upto).map(|log| Arc::clone(&log.file));
+        self.in_flight = Some(InFlight::Publish { at, number });
         let (new, name) = (Name::New(number).to_string(), Name::Journal(number).to_string());
-        Some(Work::Publish { log, file, new, name })
+        Some(Work::Publish { file, new, name })
     }
 
     /// Whether files that take room are about to go.
@@ -236,15 +244,18 @@ impl Core {
                 self.keep_buffer(buffer);
                 self.synced_or_failed(upto, result, |core| core.written = upto);
             }
-            (InFlight::Sync { upto }, Outcome::Sync(result)) => {
-                self.synced_or_failed(upto, result, |core| core.plan_sync_behind(upto));
+            (InFlight::Sync { upto, bytes }, Outcome::Sync(result)) => {
+                self.synced_or_failed(upto, result, |core| {
+                    core.unsynced_bytes = core.unsynced_bytes.saturating_sub(bytes);
+                    core.plan_sync_behind(upto);
+                });
             }
             (InFlight::Copies(number), Outcome::Write { buffer, result }) => {
                 self.copies_written(number, buffer, result);
             }
             (InFlight::Create(new), Outcome::Create(result)) => self.created(new, result),
-            (InFlight::Publish { upto, number }, Outcome::Publish(result)) => {
-                self.published(upto, number, result);
+            (InFlight::Publish { at, number }, Outcome::Publish(result)) => {
+                self.published(at, number, result);
             }
             (InFlight::Unlink(trash), Outcome::Unlink { left }) => {
                 self.trash.extend(trash.into_iter().filter(|stale| left.contains(&stale.name)));
@@ -338,7 +349,7 @@ impl Core {
     }
 
     /// If a write failed meanwhile, the file stays among those to unlink, under either name.
-    fn published(&mut self, upto: u64, number: u64, result: io::Result<()>) {
+    fn published(&mut self, at: u64, number: u64, result: io::Result<()>) {
         let Some(checkpoint) = self.checkpoint.as_mut().filter(|checkpoint| checkpoint.number == number)
         else {
             return;
@@ -346,11 +357,13 @@ impl Core {
         match result {
             Ok(()) => {
                 let segment = checkpoint.segment.take().expect("it was published");
-                self.written = self.written.max(upto);
-                self.note_synced(upto);
-                self.plan_sync_behind(upto);
+                // What was decided before the copies is in them.
+                self.unsynced_old = None;
+                if self.failing.is_some() {
+                    self.written = at;
+                    self.note_synced(at);
+                }
                 self.complete(&segment);
-                self.update_reached();
             }
             Err(error) => self.fail(&error),
         }

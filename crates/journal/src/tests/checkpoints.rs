@@ -87,7 +87,7 @@ fn a_checkpoint_while_serving_goes_in_small_steps_between_decisions() {
 
 /// A decision costs as many copies as there are bytes of leases for each byte of room, and the room grows with them.
 #[test]
-fn a_checkpoint_of_110_mib_of_leases_goes_on_over_50_mib_of_decisions() {
+fn a_checkpoint_of_110_mib_of_leases_goes_on_over_40_mib_of_decisions() {
     let (mut bench, leases) = with_leases_of_1000_bytes(110_000);
     let (mut fed, mut decided, mut now_ms) = (0, 0, 1_000);
     outgrow(&mut bench.journal, 33 << 20);
@@ -107,7 +107,7 @@ fn a_checkpoint_of_110_mib_of_leases_goes_on_over_50_mib_of_decisions() {
         bench.journal.flush();
         bench.work(now_ms);
     }
-    assert!(decided > 50_000, "copies were made at {} times the speed of decisions", leases.len() / decided);
+    assert!(decided > 40_000, "copies were made at {} times the speed of decisions", leases.len() / decided);
 }
 
 #[test]
