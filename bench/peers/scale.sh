@@ -5,7 +5,7 @@
 #   ./scale.sh                  both
 #   ./scale.sh restart MODE PID kills that server, starts it as after another boot, prints its pid
 # LOCKSTEAD names the binary; ./run.sh build makes the load generator. ONLY="held idle" limits the figures, MODES the
-# modes; SECS and WARM set the windows of pairs, CHURN the seconds of churn; DIVIDE=100 makes all numbers small, to try
+# modes; SECS, WARM and HELD set the windows of pairs, CHURN the seconds of churn; DIVIDE=100 makes all numbers small, to try
 # it out. Ends only what it started, by pid.
 set -u
 cd "$(dirname "$0")"
@@ -18,6 +18,7 @@ MODES=${MODES:-"none process"}
 CHURN=${CHURN:-45}
 DIVIDE=${DIVIDE:-1}
 export SECS=${SECS:-4} WARM=${WARM:-1}
+HELD=${HELD:-20} # seconds of pairs beside held keys: a checkpoint of 10 million is due after 4 s of them and takes 16 s
 PORT=7626
 LEASE=12      # of the leases that end at one instant: as long as fill, restart and set-up take, and some more
 SESSIONS=10000
@@ -102,7 +103,7 @@ figures() { # MODE WHAT
        PIN="taskset -c $(($(nproc) - 1))"
        start $1; for n in 2 64 1000 5000 20000; do one $1 $2 $(few $n); done; stop
        PIN= ;;
-    held) for n in 1000 100000 1000000 10000000; do start $1; one $1 $2 $(few $n); stop; done ;;
+    held) for n in 1000 100000 1000000 10000000; do start $1; SECS=$HELD one $1 $2 $(few $n); stop; done ;;
     keys) start $1; one $1 $2 1; one $1 $2 1024; stop ;;
     grow) start $1; one $1 $2 $(few 10000000); stop ;;
     waiters|end-second|idle) start $1; one $1 $2 $(few 1000000); stop ;;

@@ -133,17 +133,20 @@ impl Core {
         if self.copying().is_none() {
             return false;
         }
-        let Some(checkpoint) = &self.checkpoint else { return false };
-        let wanted = checkpoint.wanted.unwrap_or_else(|| {
+        let wanted = self.copies_wanted();
+        let Some(checkpoint) = &mut self.checkpoint else { return false };
+        checkpoint.wanted = Some(wanted);
+        checkpoint.last_turn_ms = self.now_ms;
+        checkpoint.copied < wanted && checkpoint.copies.len() < COPIES_WAITING
+    }
+
+    /// Up to how many bytes of copies are wanted in this turn.
+    fn copies_wanted(&self) -> u64 {
+        let Some(checkpoint) = &self.checkpoint else { return 0 };
+        checkpoint.wanted.unwrap_or_else(|| {
             let by_time = (self.now_ms - checkpoint.last_turn_ms) * COPIED_PER_MS;
             checkpoint.copied + self.hurried_by().max(by_time).min(COPIED_PER_TURN)
-        });
-        let wants = checkpoint.copied < wanted && checkpoint.copies.len() < COPIES_WAITING;
-        if let Some(checkpoint) = &mut self.checkpoint {
-            checkpoint.wanted = Some(wanted);
-            checkpoint.last_turn_ms = self.now_ms;
-        }
-        wants
+        })
     }
 
     /// Whether a turn without any other reason should bring the checkpoint on, more than the next one after a pause does.
