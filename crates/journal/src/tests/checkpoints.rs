@@ -149,6 +149,92 @@ fn a_checkpoint_ends_although_more_was_copied_than_is_left() {
     assert!(Bench::open(bench.killed(), &options(Mode::Process, A, 10_000)).held().is_empty());
 }
 
+/// What is left to be copied is guessed from what was copied: wrong, if just that has ended.
+#[test]
+fn copies_that_were_thought_to_be_all_are_made_up_for_before_the_room_is_gone() {
+    let (mut bench, leases) = with_leases_of_1000_bytes(20_000);
+    bench.turn(1_001, |journal| outgrow(journal, 32 << 20));
+    let (mut fed, mut now_ms) = (0, 1_001);
+    while fed < leases.len() / 2 {
+        now_ms += 4;
+        bench.journal.turn(now_ms);
+        feed(&mut bench.journal, &leases, &mut fed);
+        bench.journal.flush();
+        bench.work(now_ms);
+    }
+    bench.turn(now_ms, |journal| {
+        for (key, token, _) in &leases[..5_000] {
+            journal.freed(key, *token);
+        }
+    });
+    let mut turns = 0;
+    while bench.journal.checkpoint().is_some() {
+        bench.journal.turn(now_ms);
+        assert!(bench.journal.admits(), "full with {fed} copies of {}", leases.len());
+        outgrow(&mut bench.journal, 100 << 10);
+        feed(&mut bench.journal, &leases, &mut fed);
+        bench.journal.flush();
+        bench.work(now_ms);
+        turns += 1;
+    }
+    assert!(turns > 20, "there was no need to hurry at once");
+}
+
+#[test]
+fn a_disk_that_is_too_slow_for_the_copies_slows_decisions_down_before_the_room_is_gone() {
+    let (mut bench, leases) = with_leases_of_1000_bytes(40_000);
+    bench.turn(1_001, |journal| outgrow(journal, 33 << 20));
+    let (mut fed, mut decided) = (0, 0);
+    while bench.journal.admits() {
+        bench.journal.turn(1_001);
+        outgrow(&mut bench.journal, 100 << 10);
+        decided += 100 << 10;
+        feed(&mut bench.journal, &leases, &mut fed);
+        // The first copies are still being written.
+        bench.journal.flush();
+    }
+    assert!((1 << 20..12 << 20).contains(&decided), "{decided} bytes decided");
+    bench.work(1_001);
+    bench.journal.turn(1_002);
+    feed(&mut bench.journal, &leases, &mut fed);
+    assert!(bench.journal.admits(), "it goes on when the disk does");
+}
+
+/// In mode `machine` both are written by the same thread.
+#[test]
+fn copies_do_not_hold_up_decisions_nor_these_those() {
+    let start = OpenOptions { checkpoint_bytes: 1 << 20, ..options(Mode::Machine, A, 1_000) };
+    let mut bench = Bench::open(Disk::default(), &start);
+    let (mut fed, mut now_ms, token) = (0, 1_000, bench.first_token);
+    let leases: Vec<_> = (0..20_000).map(|n| (format!("{n:01000}"), token + n, end(1_000, 200))).collect();
+    bench.turn(now_ms, |journal| {
+        for (key, token, ends_ms) in &leases {
+            journal.granted(key, *token, *ends_ms);
+        }
+        outgrow(journal, 2 << 20);
+    });
+    assert!(bench.journal.checkpoint().is_some());
+    let mut waits: Vec<Position> = Vec::new();
+    for turn in 0.. {
+        now_ms += 50;
+        bench.journal.turn(now_ms);
+        let reached = bench.journal.reached();
+        waits.retain(|&position| position > reached);
+        assert!(waits.len() < 10, "{waits:?} wait after {turn} turns");
+        if bench.journal.checkpoint().is_none() {
+            break;
+        }
+        waits.push(bench.journal.extended(&leases[0].0, token, end(now_ms, 200)));
+        feed(&mut bench.journal, &leases, &mut fed);
+        bench.journal.flush();
+        // Two turns make more copies than one job writes.
+        if turn % 2 == 0 {
+            bench.manual.step();
+        }
+        assert!(turn < 1_000, "it never ends");
+    }
+}
+
 /// Each end takes away room for three times its lease.
 #[test]
 fn the_directory_never_exceeds_its_limit_even_if_all_leases_end_at_once() {

@@ -1,6 +1,6 @@
 //! Storage that fails: what is lost, what is tried, and what is never tried.
 
-use crate::tests::bench::{Bench, end, newest, options, outgrow};
+use crate::tests::bench::{Bench, Rng, end, newest, options, outgrow};
 use crate::*;
 
 const A: &str = "this boot";
@@ -37,6 +37,7 @@ fn recover(bench: &mut Bench, now_ms: u64, leases: &[(&str, u64, u64)]) {
     assert_eq!(bench.changes(), [Change::Recovered]);
     assert!(!bench.journal.is_failing());
     assert_eq!(bench.journal.deadline_ms(), None, "everything is synced, so there is nothing to wake for");
+    assert_eq!(bench.journal.reached(), bench.journal.position(), "nothing is left to wait for");
 }
 
 #[test]
@@ -128,6 +129,90 @@ fn what_was_lost_is_not_safe_because_something_later_was_written() {
         bench.turn(5_002, Journal::end_copies);
         assert_eq!(bench.changes(), [Change::Recovered]);
         assert!(bench.journal.reached() > lost);
+    }
+}
+
+/// Nobody is granted the key meanwhile, and the copy of its lease is older.
+#[test]
+fn what_ends_while_everything_is_written_anew_is_written_behind_it() {
+    for mode in BOTH {
+        let mut bench = serving(mode);
+        let token = bench.first_token;
+        bench.storage.fail(Fault::Append, 1);
+        bench.turn(4_000, |journal| journal.extended("old", token, end(4_000, 60)));
+        bench.turn(5_000, |_| ());
+        bench.turn(5_001, |journal| journal.copy("old", token, end(4_000, 60)));
+        bench.turn(5_002, |journal| journal.freed("old", token));
+        bench.turn(5_003, Journal::end_copies);
+        bench.turn(6_004, |_| ());
+        assert!(!bench.journal.is_failing());
+        assert_eq!(Bench::open(bench.killed(), &options(mode, A, 7_000)).held(), []);
+    }
+}
+
+/// A write fails while the checkpoint gets its name: it is not gone on in, nor is it left behind.
+#[test]
+fn a_checkpoint_that_got_its_name_when_a_write_failed_goes_with_the_next() {
+    let small = OpenOptions { checkpoint_bytes: 1_000, ..options(Mode::Process, A, 1_000) };
+    let mut bench = Bench::open(Disk::default(), &small);
+    let token = bench.first_token;
+    bench.turn(1_001, |journal| {
+        outgrow(journal, 1_000);
+        journal.granted("k", token, end(1_001, 30))
+    });
+    bench.journal.turn(1_002);
+    bench.journal.copy("k", token, end(1_001, 30));
+    bench.journal.end_copies();
+    bench.journal.flush();
+    assert!(bench.manual.step(), "the copies are written");
+    bench.journal.turn(1_003);
+    bench.journal.flush();
+    bench.storage.fail(Fault::Append, 1);
+    bench.journal.turn(1_004);
+    bench.journal.extended("k", token, end(1_004, 30));
+    bench.journal.flush();
+    failed_after(&bench.changes());
+    assert!(bench.manual.step(), "it gets its name all the same");
+    let killed = Bench::open(bench.storage.disk(), &options(Mode::Process, A, 1_500));
+    assert_eq!(killed.held(), [("k", token, end(1_001, 30))]);
+    recover(&mut bench, 2_004, &[("k", token, end(1_004, 30))]);
+    bench.turn(4_000, |_| ());
+    assert_eq!(bench.storage.disk().names().count(), 2, "a checkpoint, and what is behind it");
+}
+
+/// A start counts on from the files it sees. A segment that an earlier process deleted may have a greater number, and a
+/// power loss brings it back if the start has not seen to it that it stays deleted.
+#[test]
+fn a_deleted_segment_does_not_come_back_behind_the_next_start() {
+    let small = OpenOptions { checkpoint_bytes: 1_000, ..options(Mode::Process, A, 1_000) };
+    let mut bench = Bench::open(Disk::default(), &small);
+    let token = bench.first_token;
+    bench.journal.turn(1_001);
+    outgrow(&mut bench.journal, 1_000);
+    bench.journal.granted("k", token, end(1_001, 30));
+    bench.journal.flush();
+    for _ in 0..2 {
+        assert!(bench.manual.step(), "the ceiling is synced, the checkpoint's segment is made");
+        bench.journal.turn(1_002);
+        bench.journal.flush();
+    }
+    bench.storage.fail(Fault::Append, 1);
+    bench.journal.extended("k", token, end(1_003, 30));
+    bench.journal.flush();
+    assert!(bench.manual.step(), "the segment behind it is made, and then deleted with it");
+    bench.turn(1_004, |_| ());
+    let before = bench.killed();
+    let names: Vec<&str> = before.names().collect();
+    assert_eq!(names, ["0000000000000001.journal"]);
+    let next = Bench::open(before.clone(), &options(Mode::Process, A, 1_500));
+    let mut disk = before.clone();
+    for op in next.storage.log() {
+        for seed in 0..50 {
+            let mut rng = Rng(seed);
+            let after = disk.after_power_loss(&mut || rng.draw());
+            Bench::open(after, &options(Mode::Process, "another boot", 10));
+        }
+        disk.apply(&op);
     }
 }
 

@@ -66,6 +66,17 @@ fn in_process_what_is_written_during_a_sync_is_synced_a_second_later() {
     assert_eq!((syncs(&bench, from), bench.journal.deadline_ms()), (1, Some(6_002)));
 }
 
+/// So that no sync is long.
+#[test]
+fn in_process_a_sync_follows_8_mib_at_once() {
+    let mut bench = serving(Mode::Process);
+    let from = bench.storage.log_len();
+    bench.turn(4_000, |journal| outgrow(journal, 6 << 20));
+    assert_eq!(syncs(&bench, from), 0);
+    bench.turn(4_001, |journal| outgrow(journal, 3 << 20));
+    assert_eq!((syncs(&bench, from), bench.journal.deadline_ms()), (1, None));
+}
+
 #[test]
 fn in_process_the_first_longer_lease_waits_for_its_ceiling_on_stable_storage() {
     let mut bench = Bench::open(Disk::default(), &options(Mode::Process, A, 1_000));
