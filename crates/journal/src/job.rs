@@ -78,11 +78,13 @@ impl Job {
                 Outcome::Write { buffer: batch, result }
             }
             Work::Copies { file, batch } => {
-                let result = file.append(&batch).and_then(|()| file.sync());
-                file.expect_no_reads();
+                let result = file.append(&batch).and_then(|()| sync_and_forget(&file));
                 Outcome::Write { buffer: batch, result }
             }
-            Work::Sync { files } => Outcome::Sync(files.iter().try_for_each(sync_while_appended)),
+            Work::Sync { files } => Outcome::Sync(files.iter().try_for_each(|file| {
+                file.expect_appends();
+                sync_and_forget(file)
+            })),
             Work::Create { new, name, begin } => {
                 Outcome::Create(create(storage, &new, name.as_deref(), &begin))
             }
@@ -92,12 +94,12 @@ impl Job {
     }
 }
 
-fn sync_while_appended(file: &SharedFile) -> io::Result<()> {
-    file.expect_appends();
-    let synced = file.sync();
-    // A file that is not in memory is also deleted sooner.
+/// Syncs a file that nobody reads soon; one that is not in memory is also deleted sooner. After a failure what is in memory
+/// may be all that is left of it, and the next process on this boot reads that.
+fn sync_and_forget(file: &SharedFile) -> io::Result<()> {
+    file.sync()?;
     file.expect_no_reads();
-    synced
+    Ok(())
 }
 
 fn create(
@@ -132,4 +134,46 @@ pub(crate) fn unlink_all(storage: &dyn Storage, names: Vec<String>) -> Vec<Strin
         Err(error) => error.kind() != io::ErrorKind::NotFound,
     };
     names.into_iter().filter(is_left).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::memory_storage::{Disk, MemoryStorage};
+
+    struct File {
+        works: bool,
+        is_forgotten: AtomicBool,
+    }
+
+    impl AppendFile for File {
+        fn append(&self, _: &[u8]) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn expect_no_reads(&self) {
+            self.is_forgotten.store(true, Ordering::Relaxed);
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            if self.works { Ok(()) } else { Err(io::Error::other("the disk")) }
+        }
+    }
+
+    /// What the kernel could not write may still be in memory, where the next process finds it.
+    #[test]
+    fn what_could_not_be_synced_is_kept_in_memory() {
+        let storage = MemoryStorage::new(Disk::default());
+        for works in [true, false] {
+            let file = Arc::new(File { works, is_forgotten: AtomicBool::new(false) });
+            let shared = || Arc::clone(&file) as SharedFile;
+            let sync = Job(Work::Sync { files: vec![shared()] }).run(&storage);
+            assert!(matches!(sync.0, Outcome::Sync(result) if result.is_ok() == works));
+            let copies = Job(Work::Copies { file: shared(), batch: Vec::new() }).run(&storage);
+            assert!(matches!(copies.0, Outcome::Write { result, .. } if result.is_ok() == works));
+            assert_eq!(file.is_forgotten.load(Ordering::Relaxed), works);
+        }
+    }
 }

@@ -109,8 +109,12 @@ impl Core {
     pub(super) fn is_checkpoint_due(&self) -> bool {
         match self.failing {
             Some(retry_ms) => self.now_ms >= retry_ms,
-            None => self.log_bytes() > self.checkpoint_bytes + self.live_bytes,
+            None => self.is_outgrown(),
         }
+    }
+
+    fn is_outgrown(&self) -> bool {
+        self.log_bytes() > self.checkpoint_bytes + self.live_bytes
     }
 
     /// The number of the checkpoint that wants copies, if one does: a new number means to begin with the first lease.
@@ -192,6 +196,7 @@ impl Core {
             Some(Checkpoint {
                 stage: Stage::Creating | Stage::Continuing | Stage::Copying, copied, ..
             }) => self.live_bytes.saturating_sub(*copied),
+            None if self.is_outgrown() => self.live_bytes,
             _ => 0,
         }
     }
@@ -209,10 +214,11 @@ impl Core {
         (FULL_BYTES / 2 + self.live_bytes / 4).saturating_sub(decided).min(self.room())
     }
 
-    /// Whether something has to be done to the directory before more is admitted. Only while it is being done: if there is
-    /// no room for another reason, refusing would not help.
+    /// Whether something has to be done to the directory before more is admitted. Only while it is being done, or waits
+    /// for another job, as a long sync: if there is no room for another reason, refusing would not help.
     pub(super) fn is_full(&self) -> bool {
-        let is_emptied = self.failing.is_none() && self.checkpoint.is_some() || self.is_unlinking();
+        let is_coming = self.checkpoint.is_some() || self.is_outgrown() && !self.stopping;
+        let is_emptied = self.failing.is_none() && is_coming || self.is_unlinking();
         is_emptied && (self.room() == 0 || self.copies_behind() > FULL_BEHIND)
     }
 

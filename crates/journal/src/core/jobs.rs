@@ -278,10 +278,11 @@ impl Core {
     }
 
     /// What was written during a sync has to wait a second at most, too; if there is nothing, no sync is due, as a
-    /// deadline in the past would wake the caller again and again.
+    /// deadline in the past would wake the caller again and again. Nor is one if a write has failed meanwhile.
     fn plan_sync_behind(&mut self, upto: u64) {
         self.unsynced_old = None;
-        self.sync_at_ms = (self.written > upto).then_some(self.now_ms + SECOND_MS);
+        let is_due = self.failing.is_none() && self.written > upto;
+        self.sync_at_ms = is_due.then_some(self.now_ms + SECOND_MS);
     }
 
     fn note_synced(&mut self, upto: u64) {

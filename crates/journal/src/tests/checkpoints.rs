@@ -85,6 +85,40 @@ fn a_checkpoint_while_serving_goes_in_small_steps_between_decisions() {
     }
 }
 
+/// All that is copied gets into the segment, however many batches that takes.
+#[test]
+fn a_checkpoint_of_many_batches_holds_every_lease() {
+    for mode in [Mode::Process, Mode::Machine] {
+        let start = OpenOptions { checkpoint_bytes: 1 << 20, ..options(mode, A, 1_000) };
+        let mut bench = Bench::open(Disk::default(), &start);
+        let first = bench.first_token;
+        let leases: Vec<(String, u64, u64)> =
+            (0..6_000).map(|n| (format!("{n:01000}"), first + n, end(1_000, 200))).collect();
+        bench.turn(1_000, |journal| {
+            for (key, token, ends_ms) in &leases {
+                journal.granted(key, *token, *ends_ms);
+            }
+            outgrow(journal, 2 << 20);
+        });
+        let (mut fed, mut now_ms) = (0, 1_000);
+        assert!(bench.journal.checkpoint().is_some());
+        while bench.journal.checkpoint().is_some() {
+            now_ms += 4;
+            bench.turn(now_ms, |journal| feed(journal, &leases, &mut fed));
+            assert_eq!(bench.journal.directory_bytes(), bench.storage.bytes(), "{mode:?}");
+            assert!(now_ms < 10_000, "it never ends");
+        }
+        let checkpoint = bench.storage.disk();
+        let name = checkpoint.names().next().unwrap();
+        let number = u64::from_str_radix(&name[..16], 16).unwrap();
+        let segment = Segment::read(number, checkpoint.content(name).unwrap().to_vec()).unwrap();
+        assert!(segment.is_complete && segment.batches.len() > 3, "{mode:?}: several batches");
+        let restored = Bench::open(bench.killed(), &options(mode, A, now_ms));
+        let held: Vec<_> = restored.held().into_iter().map(|(k, t, e)| (k.to_owned(), t, e)).collect();
+        assert!(held == leases, "{mode:?}: {} of {}", held.len(), leases.len());
+    }
+}
+
 /// A decision costs as many copies as there are bytes of leases for each byte of room, and the room grows with them.
 #[test]
 fn a_checkpoint_of_110_mib_of_leases_goes_on_over_40_mib_of_decisions() {
@@ -178,6 +212,63 @@ fn copies_that_were_thought_to_be_all_are_made_up_for_before_the_room_is_gone() 
         turns += 1;
     }
     assert!(turns > 20, "there was no need to hurry at once");
+}
+
+#[test]
+fn a_turn_makes_640_kib_of_copies_at_most_and_none_comes_at_once_while_enough_wait() {
+    let (mut bench, leases) = with_leases_of_1000_bytes(10_000);
+    bench.storage.fail(Fault::Append, 1);
+    bench.turn(1_001, |journal| outgrow(journal, 200));
+    assert!(bench.journal.is_failing());
+    bench.turn(2_001, |_| ());
+    assert!(bench.journal.wants_turn(), "grants wait for the copies");
+    assert_eq!(bench.journal.deadline_ms(), Some(2_005), "no deadline is over");
+    let (mut fed, mut now_ms) = (0, 2_001);
+    while bench.journal.wants_turn() {
+        now_ms += 1;
+        bench.journal.turn(now_ms);
+        assert!(feed(&mut bench.journal, &leases, &mut fed) <= 650, "a turn is short");
+        // The first copies are still being written.
+        bench.journal.flush();
+        assert!(fed < 5_000 && now_ms < 2_100, "it comes at once with nothing to do");
+    }
+    assert!(bench.journal.checkpoint().is_some() && fed < leases.len());
+}
+
+/// The copies are to find their place, too, and so is the checkpoint of a start after a crash.
+#[test]
+fn room_for_the_copies_is_left_while_their_segment_is_being_made() {
+    let (mut bench, leases) = with_leases_of_1000_bytes(60_000);
+    let limit = (64 << 20) + 3 * bench.journal.live_bytes();
+    let mut now_ms = 1_001;
+    bench.journal.turn(now_ms);
+    outgrow(&mut bench.journal, 33 << 20);
+    bench.journal.flush();
+    assert!(bench.manual.step(), "the log is synced");
+    bench.journal.turn(now_ms);
+    bench.journal.flush();
+    // It takes so long that all the room is used up.
+    while bench.journal.admits() {
+        outgrow(&mut bench.journal, 1 << 20);
+        bench.journal.flush();
+        assert!(bench.storage.bytes() <= limit, "decisions alone take more");
+    }
+    let killed = Bench::open(bench.storage.disk(), &options(Mode::Process, A, now_ms));
+    assert!(killed.storage.bytes() <= limit, "a start takes {} of {limit}", killed.storage.bytes());
+    let mut fed = 0;
+    bench.work(now_ms);
+    while bench.journal.checkpoint().is_some() {
+        now_ms += 1;
+        bench.journal.turn(now_ms);
+        feed(&mut bench.journal, &leases, &mut fed);
+        bench.journal.flush();
+        while bench.manual.step() {
+            assert!(bench.storage.bytes() <= limit, "{} of {limit}", bench.storage.bytes());
+            bench.journal.turn(now_ms);
+            bench.journal.flush();
+        }
+    }
+    assert!(bench.journal.admits());
 }
 
 #[test]
@@ -331,4 +422,38 @@ fn the_directory_never_exceeds_its_limit_even_if_the_disk_is_slow() {
         assert!(now_ms < 100_000, "it goes on");
     }
     assert!(refused > 0, "the limit was never near");
+}
+
+/// A checkpoint that is due cannot begin before the sync ends.
+#[test]
+fn the_directory_never_exceeds_its_limit_while_a_sync_takes_long() {
+    let (mut bench, leases) = with_leases_of_1000_bytes(60_000);
+    let mut now_ms = 2_500;
+    bench.turn(1_001, |journal| outgrow(journal, 25 << 20));
+    bench.journal.turn(1_002);
+    outgrow(&mut bench.journal, 100 << 10);
+    bench.journal.flush();
+    bench.journal.turn(now_ms);
+    bench.journal.flush();
+    let mut ending = leases.chunks(1_024);
+    let mut is_refused = false;
+    while !is_refused {
+        now_ms += 1;
+        bench.journal.turn(now_ms);
+        is_refused = !bench.journal.admits();
+        for (key, token, _) in ending.next().filter(|_| !is_refused).into_iter().flatten() {
+            bench.journal.freed(key, *token);
+        }
+        bench.journal.flush();
+        let (bytes, limit) = (bench.storage.bytes(), (64 << 20) + 3 * bench.journal.live_bytes());
+        assert!(bytes <= limit, "{bytes} of {limit}");
+        assert!(now_ms < 3_000, "the limit was never near");
+    }
+    bench.work(now_ms);
+    let mut fed = 0;
+    while bench.journal.checkpoint().is_some() {
+        now_ms += 1;
+        bench.turn(now_ms, |journal| feed(journal, &leases[..1_000], &mut fed));
+    }
+    assert!(bench.journal.admits(), "it goes on");
 }

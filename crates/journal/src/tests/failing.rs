@@ -40,6 +40,24 @@ fn recover(bench: &mut Bench, now_ms: u64, leases: &[(&str, u64, u64)]) {
     assert_eq!(bench.journal.reached(), bench.journal.position(), "nothing is left to wait for");
 }
 
+/// A server with a lease of half a minute on `k` that has done so many jobs towards a checkpoint: it synced its log, made
+/// the checkpoint's segment, and made the one behind it. The next is under way.
+fn after_jobs_of_a_checkpoint(jobs: usize) -> (Bench, u64) {
+    let small = OpenOptions { checkpoint_bytes: 1_000, ..options(Mode::Process, A, 1_000) };
+    let mut bench = Bench::open(Disk::default(), &small);
+    let token = bench.first_token;
+    bench.journal.turn(1_001);
+    outgrow(&mut bench.journal, 1_000);
+    bench.journal.granted("k", token, end(1_001, 30));
+    bench.journal.flush();
+    for _ in 0..jobs {
+        assert!(bench.manual.step());
+        bench.journal.turn(1_002);
+        bench.journal.flush();
+    }
+    (bench, token)
+}
+
 #[test]
 fn after_a_failed_write_nothing_is_appended_until_a_checkpoint_has_succeeded() {
     for mode in BOTH {
@@ -150,17 +168,97 @@ fn what_ends_while_everything_is_written_anew_is_written_behind_it() {
     }
 }
 
+/// Nothing of it is written yet when the run goes on.
+#[test]
+fn what_ends_behind_the_copies_is_not_safe_before_it_is_written() {
+    for mode in BOTH {
+        let mut bench = serving(mode);
+        let token = bench.first_token;
+        bench.storage.fail(Fault::Append, 1);
+        bench.turn(4_000, |journal| journal.extended("old", token, end(4_000, 60)));
+        bench.turn(5_000, |_| ());
+        bench.journal.turn(5_001);
+        bench.journal.end_copies();
+        bench.journal.flush();
+        bench.journal.turn(5_002);
+        let freed = bench.journal.freed("old", token);
+        bench.journal.flush();
+        while bench.journal.is_failing() {
+            assert!(bench.journal.reached() < freed);
+            assert!(bench.manual.step(), "{mode:?}: a job goes on");
+            bench.journal.turn(5_003);
+            if bench.journal.is_failing() {
+                bench.journal.flush();
+            }
+        }
+        assert!(bench.journal.reached() < freed, "{mode:?}");
+        bench.journal.flush();
+        bench.work(5_003);
+        assert!(bench.journal.reached() >= freed, "{mode:?}");
+    }
+}
+
+#[test]
+fn a_sync_that_was_planned_before_a_failure_is_not_due_after_it() {
+    let mut bench = serving(Mode::Process);
+    let token = bench.first_token;
+    bench.turn(4_000, |journal| journal.extended("old", token, end(4_000, 60)));
+    assert_eq!(bench.journal.deadline_ms(), Some(5_000));
+    bench.storage.fail(Fault::Append, 1);
+    bench.turn(4_001, |journal| journal.freed("nobody", token));
+    failed_after(&bench.changes());
+    recover(&mut bench, 6_000, &[("old", token, end(4_000, 60))]);
+}
+
+/// A deadline in the past would keep a core busy until the next write.
+#[test]
+fn a_sync_that_ends_after_a_failure_plans_no_other() {
+    let mut bench = serving(Mode::Process);
+    let token = bench.first_token;
+    bench.turn(4_000, |journal| journal.extended("old", token, end(4_000, 60)));
+    bench.journal.turn(5_000);
+    bench.journal.flush();
+    // While the sync is under way one more write works, and the next does not.
+    for (now_ms, fails) in [(5_010, 0), (5_020, 1)] {
+        bench.storage.fail(Fault::Append, fails);
+        bench.journal.turn(now_ms);
+        bench.journal.extended("old", token, end(now_ms, 60));
+        bench.journal.flush();
+    }
+    failed_after(&bench.changes());
+    bench.work(5_030);
+    recover(&mut bench, 6_100, &[("old", token, end(5_020, 60))]);
+}
+
+/// What was deleted a moment ago is no reason to wait: it may be what fills the disk.
+#[test]
+fn a_checkpoint_that_is_given_up_is_deleted_at_once() {
+    for mode in BOTH {
+        let small = OpenOptions { checkpoint_bytes: 1_000, ..options(mode, A, 1_000) };
+        let mut bench = Bench::open(Disk::default(), &small);
+        for now_ms in [1_001, 1_003] {
+            bench.turn(now_ms, |journal| outgrow(journal, 1_500));
+            bench.turn(now_ms, |_| ());
+            assert!(bench.journal.checkpoint().is_some());
+            if now_ms == 1_001 {
+                bench.turn(1_002, Journal::end_copies);
+                assert_eq!(bench.journal.checkpoint(), None, "what was before is void, and was deleted");
+            }
+        }
+        let made = |bench: &Bench| bench.storage.disk().names().filter(|name| name.ends_with(".new")).count();
+        assert_eq!(made(&bench), 1);
+        bench.storage.fail(Fault::Append, 1);
+        bench.turn(1_004, |journal| outgrow(journal, 200));
+        failed_after(&bench.changes());
+        bench.turn(1_004, |_| ());
+        assert_eq!(made(&bench), 0, "{mode:?}");
+    }
+}
+
 /// A write fails while the checkpoint gets its name: it is not gone on in, nor is it left behind.
 #[test]
 fn a_checkpoint_that_got_its_name_when_a_write_failed_goes_with_the_next() {
-    let small = OpenOptions { checkpoint_bytes: 1_000, ..options(Mode::Process, A, 1_000) };
-    let mut bench = Bench::open(Disk::default(), &small);
-    let token = bench.first_token;
-    bench.turn(1_001, |journal| {
-        outgrow(journal, 1_000);
-        journal.granted("k", token, end(1_001, 30))
-    });
-    bench.journal.turn(1_002);
+    let (mut bench, token) = after_jobs_of_a_checkpoint(3);
     bench.journal.copy("k", token, end(1_001, 30));
     bench.journal.end_copies();
     bench.journal.flush();
@@ -184,18 +282,8 @@ fn a_checkpoint_that_got_its_name_when_a_write_failed_goes_with_the_next() {
 /// power loss brings it back if the start has not seen to it that it stays deleted.
 #[test]
 fn a_deleted_segment_does_not_come_back_behind_the_next_start() {
-    let small = OpenOptions { checkpoint_bytes: 1_000, ..options(Mode::Process, A, 1_000) };
-    let mut bench = Bench::open(Disk::default(), &small);
-    let token = bench.first_token;
-    bench.journal.turn(1_001);
-    outgrow(&mut bench.journal, 1_000);
-    bench.journal.granted("k", token, end(1_001, 30));
-    bench.journal.flush();
-    for _ in 0..2 {
-        assert!(bench.manual.step(), "the ceiling is synced, the checkpoint's segment is made");
-        bench.journal.turn(1_002);
-        bench.journal.flush();
-    }
+    // The segment behind the checkpoint is being made.
+    let (mut bench, token) = after_jobs_of_a_checkpoint(2);
     bench.storage.fail(Fault::Append, 1);
     bench.journal.extended("k", token, end(1_003, 30));
     bench.journal.flush();
@@ -284,21 +372,7 @@ fn a_segment_that_cannot_be_made_while_serving_fails_the_storage() {
 fn a_segment_that_was_being_made_when_a_write_failed_is_not_gone_on_in() {
     // The checkpoint's own segment, and the one behind it.
     for made_before in [0, 1] {
-        let small = OpenOptions { checkpoint_bytes: 1_000, ..options(Mode::Process, A, 1_000) };
-        let mut bench = Bench::open(Disk::default(), &small);
-        let token = bench.first_token;
-        bench.journal.turn(1_001);
-        outgrow(&mut bench.journal, 1_000);
-        bench.journal.granted("k", token, end(1_001, 30));
-        bench.journal.flush();
-        assert!(bench.manual.step(), "the ceiling is synced");
-        for _ in 0..made_before {
-            bench.journal.turn(1_002);
-            bench.journal.flush();
-            assert!(bench.manual.step(), "the checkpoint's segment is made");
-        }
-        bench.journal.turn(1_002);
-        bench.journal.flush();
+        let (mut bench, token) = after_jobs_of_a_checkpoint(1 + made_before);
         bench.storage.fail(Fault::Append, 1);
         bench.journal.turn(1_003);
         bench.journal.extended("k", token, end(1_003, 30));
