@@ -123,25 +123,33 @@ fn a_checkpoint_of_many_batches_holds_every_lease() {
 #[test]
 fn a_checkpoint_of_110_mib_of_leases_goes_on_over_40_mib_of_decisions() {
     let (mut bench, leases) = with_leases_of_1000_bytes(110_000);
-    let (mut fed, mut decided, mut now_ms) = (0, 0, 1_000);
     outgrow(&mut bench.journal, 33 << 20);
     bench.journal.flush();
-    while fed == 0 || bench.journal.checkpoint().is_some() {
-        now_ms += 1;
-        bench.journal.turn(now_ms);
-        if bench.journal.checkpoint().is_some() {
+    let mut now_ms = 1_000;
+    // What was decided during the first is there until the second is complete, and leaves it as much room.
+    for nth in 1..=2 {
+        let (mut fed, mut decided) = (0, 0);
+        while bench.journal.checkpoint().is_none() {
+            bench.turn(now_ms, |_| ());
+        }
+        let number = bench.journal.checkpoint();
+        while bench.journal.checkpoint() == number {
+            now_ms += 1;
+            bench.journal.turn(now_ms);
             assert!(bench.journal.admits(), "full with {fed} copies of {}", leases.len());
             // More than is copied by the time.
             for (key, token, ends_ms) in leases.iter().cycle().skip(decided).take(40) {
                 bench.journal.extended(key, *token, *ends_ms);
             }
             decided += 40;
+            feed(&mut bench.journal, &leases, &mut fed);
+            bench.journal.flush();
+            bench.work(now_ms);
         }
-        feed(&mut bench.journal, &leases, &mut fed);
-        bench.journal.flush();
-        bench.work(now_ms);
+        let times = leases.len() / decided;
+        let is_a_half = (40_000..50_000).contains(&decided);
+        assert!(is_a_half, "{decided} decided in checkpoint {nth}, copies at {times} times that speed");
     }
-    assert!(decided > 40_000, "copies were made at {} times the speed of decisions", leases.len() / decided);
 }
 
 #[test]
@@ -424,36 +432,44 @@ fn the_directory_never_exceeds_its_limit_even_if_the_disk_is_slow() {
     assert!(refused > 0, "the limit was never near");
 }
 
-/// A checkpoint that is due cannot begin before the sync ends.
+/// A checkpoint that is due cannot begin before the sync ends. The copies are to find their place all the same, and if the
+/// server is killed, those of the next start.
 #[test]
 fn the_directory_never_exceeds_its_limit_while_a_sync_takes_long() {
-    let (mut bench, leases) = with_leases_of_1000_bytes(60_000);
-    let mut now_ms = 2_500;
-    bench.turn(1_001, |journal| outgrow(journal, 25 << 20));
-    bench.journal.turn(1_002);
-    outgrow(&mut bench.journal, 100 << 10);
-    bench.journal.flush();
-    bench.journal.turn(now_ms);
-    bench.journal.flush();
-    let mut ending = leases.chunks(1_024);
-    let mut is_refused = false;
-    while !is_refused {
-        now_ms += 1;
-        bench.journal.turn(now_ms);
-        is_refused = !bench.journal.admits();
-        for (key, token, _) in ending.next().filter(|_| !is_refused).into_iter().flatten() {
-            bench.journal.freed(key, *token);
-        }
+    for leases_end in [false, true] {
+        let (mut bench, leases) = with_leases_of_1000_bytes(60_000);
+        bench.turn(1_001, |journal| outgrow(journal, 25 << 20));
+        bench.journal.turn(1_002);
+        outgrow(&mut bench.journal, 100 << 10);
         bench.journal.flush();
-        let (bytes, limit) = (bench.storage.bytes(), (64 << 20) + 3 * bench.journal.live_bytes());
-        assert!(bytes <= limit, "{bytes} of {limit}");
-        assert!(now_ms < 3_000, "the limit was never near");
+        let mut now_ms = 2_500;
+        bench.journal.turn(now_ms);
+        bench.journal.flush();
+        let limit = |bench: &Bench| (64 << 20) + 3 * bench.journal.live_bytes();
+        let mut ending = leases.chunks(1_024);
+        while bench.journal.admits() {
+            if leases_end {
+                for (key, token, _) in ending.next().into_iter().flatten() {
+                    bench.journal.freed(key, *token);
+                }
+            } else {
+                outgrow(&mut bench.journal, 1 << 20);
+            }
+            bench.journal.flush();
+            assert!(bench.storage.bytes() <= limit(&bench), "{} of {}", bench.storage.bytes(), limit(&bench));
+            now_ms += 1;
+            bench.journal.turn(now_ms);
+            assert!(now_ms < 3_000, "the limit was never near");
+        }
+        let killed = Bench::open(bench.storage.disk(), &options(Mode::Process, A, now_ms));
+        let bytes = killed.storage.bytes();
+        assert!(bytes <= limit(&bench), "a start takes {bytes} of {}", limit(&bench));
+        bench.work(now_ms);
+        let mut fed = 0;
+        while bench.journal.checkpoint().is_some() {
+            now_ms += 1;
+            bench.turn(now_ms, |journal| feed(journal, &leases, &mut fed));
+        }
+        assert!(bench.journal.admits(), "it goes on");
     }
-    bench.work(now_ms);
-    let mut fed = 0;
-    while bench.journal.checkpoint().is_some() {
-        now_ms += 1;
-        bench.turn(now_ms, |journal| feed(journal, &leases[..1_000], &mut fed));
-    }
-    assert!(bench.journal.admits(), "it goes on");
 }
