@@ -45,6 +45,14 @@ pub enum Change {
     },
     /// A checkpoint has succeeded after a failure: grants go on.
     Recovered,
+    /// Files that mean nothing any more cannot be deleted, so the directory outgrows its limit until they can. That is
+    /// tried again and again, and told anew only when it had worked meanwhile.
+    NotDeleted {
+        /// How many there are.
+        files: usize,
+        /// What the system said.
+        error: String,
+    },
 }
 
 /// A segment that is written to.
@@ -117,6 +125,8 @@ pub(crate) struct Core {
     /// Files to unlink.
     trash: Vec<Stale>,
     unlink_at_ms: u64,
+    /// The caller knows that they cannot be unlinked.
+    is_told_of_trash: bool,
     /// The next batch.
     buffer: Vec<u8>,
     spare: Option<Vec<u8>>,
@@ -155,6 +165,7 @@ impl Core {
             old: start.old,
             trash: start.trash,
             unlink_at_ms: start.now_ms,
+            is_told_of_trash: false,
             buffer: batch::empty(),
             spare: None,
             appended: 0,

@@ -54,10 +54,15 @@ pub(crate) enum Outcome {
     Sync(io::Result<()>),
     Create(Result<SharedFile, NotCreated>),
     Publish(io::Result<()>),
-    /// Those that are still there.
-    Unlink {
-        left: Vec<String>,
-    },
+    Unlink(Left),
+}
+
+/// Files that could not be taken out of the directory.
+#[derive(Default)]
+pub(crate) struct Left {
+    pub(crate) names: Vec<String>,
+    /// Why not, for the last of them.
+    pub(crate) error: Option<io::Error>,
 }
 
 /// Why a segment could not be made.
@@ -89,7 +94,7 @@ impl Job {
                 Outcome::Create(create(storage, &new, name.as_deref(), &begin))
             }
             Work::Publish { file, new, name } => Outcome::Publish(publish(storage, &file, &new, &name)),
-            Work::Unlink { names } => Outcome::Unlink { left: unlink_all(storage, names) },
+            Work::Unlink { names } => Outcome::Unlink(unlink_all(storage, names)),
         })
     }
 }
@@ -128,12 +133,17 @@ pub(crate) fn publish(storage: &dyn Storage, file: &SharedFile, new: &str, name:
 }
 
 /// Takes files out of the directory; gives back those for which that failed.
-pub(crate) fn unlink_all(storage: &dyn Storage, names: Vec<String>) -> Vec<String> {
-    let is_left = |name: &String| match storage.unlink(name) {
-        Ok(()) => false,
-        Err(error) => error.kind() != io::ErrorKind::NotFound,
-    };
-    names.into_iter().filter(is_left).collect()
+pub(crate) fn unlink_all(storage: &dyn Storage, names: Vec<String>) -> Left {
+    let mut left = Left::default();
+    for name in names {
+        if let Err(error) = storage.unlink(&name)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            left.names.push(name);
+            left.error = Some(error);
+        }
+    }
+    left
 }
 
 #[cfg(test)]

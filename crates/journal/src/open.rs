@@ -303,6 +303,7 @@ pub(crate) fn open(
     let mut replay = log.as_ref().map(|log| log.replay(options.boot.as_ref(), options.now_ms)).transpose()?;
     warnings.extend(replay.iter().flat_map(warnings_of));
     let old = log.as_ref().map(|log| old_segments(&directory, log)).unwrap_or_default();
+    let first = log.as_ref().map(|log| log.segments[0].number);
     drop(log);
     let plan = match &mut replay {
         Some(replay) => Plan::next_run(replay, options),
@@ -310,8 +311,7 @@ pub(crate) fn open(
     };
     tracing::info!(leases = plan.leases.len(), run = plan.run.number, "journal replayed");
 
-    let new = directory.new.iter().map(|&number| Name::New(number).to_string()).collect();
-    let mut trash = stale(unlink_all(&*storage, new));
+    let mut trash = stale(unlink_void(&*storage, &directory, first));
     let number = directory.next_number();
     let segment = match checkpoint(&*storage, &plan, options, number) {
         Ok(segment) => {
@@ -395,11 +395,25 @@ fn start(
 /// Every segment that the next checkpoint makes void.
 fn old_segments(directory: &Directory, log: &Log) -> Vec<Stale> {
     let bytes_of = |number| log.segments.iter().find(|s| s.number == number).map_or(0, |s| s.bytes.len());
-    let old = directory
-        .segments
-        .iter()
-        .map(|&number| Stale { name: Name::Journal(number).to_string(), bytes: bytes_of(number) as u64 });
-    old.collect()
+    let old = directory.segments.iter().filter(|&&number| number >= log.segments[0].number);
+    old.map(|&number| Stale { name: Name::Journal(number).to_string(), bytes: bytes_of(number) as u64 })
+        .collect()
+}
+
+/// Unlinks what means nothing already, so that there is room for the start's checkpoint, however often starts are killed:
+/// segments without a name, and those before the first of the log. Returns those that are left.
+fn unlink_void(storage: &dyn Storage, directory: &Directory, first: Option<u64>) -> Vec<String> {
+    let new = directory.new.iter().map(|&number| Name::New(number).to_string()).collect();
+    let mut left = unlink_all(storage, new).names;
+    let void = directory.segments.iter().filter(|&&number| first.is_some_and(|first| number < first));
+    let void: Vec<String> = void.map(|&number| Name::Journal(number).to_string()).collect();
+    // The name of what makes them void may not be on stable storage yet.
+    if void.is_empty() || storage.sync_directory().is_ok() {
+        left.extend(unlink_all(storage, void).names);
+    } else {
+        left.extend(void);
+    }
+    left
 }
 
 fn stale(names: Vec<String>) -> Vec<Stale> {

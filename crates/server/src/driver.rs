@@ -152,8 +152,8 @@ impl Driver {
             self.close_all(now);
             return Poll::Ready(Ok(()));
         }
-        // What waits for the journal goes on when the journal wakes the driver.
-        let admits = admits && self.admits();
+        // What waits for the journal goes on when the journal wakes the driver, or now if writing has made room.
+        let admits = self.admits();
         if let Err(error) = self.alarm.ring_at(self.next_deadline(admits)) {
             return Poll::Ready(Err(ServeError::system("set the timer")(error)));
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::batch::{self, Place};
 use crate::core::copying::{COPIES_WRITTEN, Checkpoint, Stage};
-use crate::core::{Core, Current, SECOND_MS, Stale};
-use crate::job::{Done, Job, NotCreated, Outcome, SharedFile, Work};
+use crate::core::{Change, Core, Current, SECOND_MS, Stale};
+use crate::job::{Done, Job, Left, NotCreated, Outcome, SharedFile, Work};
 use crate::record::{End, Kind, Mode, Record};
 use crate::segment::{self, Name};
 
@@ -90,7 +90,10 @@ impl Core {
             Ok(()) => {
                 self.written = upto;
                 self.unsynced_bytes += bytes;
-                self.sync_at_ms.get_or_insert(self.now_ms + SECOND_MS);
+                // What was decided before the copies that ended a failure is on stable storage with them.
+                if self.written > self.synced {
+                    self.sync_at_ms.get_or_insert(self.now_ms + SECOND_MS);
+                }
                 self.update_reached();
             }
             Err(error) => self.fail(&error),
@@ -257,11 +260,18 @@ impl Core {
             (InFlight::Publish { at, number }, Outcome::Publish(result)) => {
                 self.published(at, number, result);
             }
-            (InFlight::Unlink(trash), Outcome::Unlink { left }) => {
-                self.trash.extend(trash.into_iter().filter(|stale| left.contains(&stale.name)));
-                self.unlink_at_ms = self.now_ms + SECOND_MS;
-            }
+            (InFlight::Unlink(trash), Outcome::Unlink(left)) => self.unlinked(trash, left),
             _ => unreachable!("a job ends as what it began"),
+        }
+    }
+
+    fn unlinked(&mut self, trash: Vec<Stale>, left: Left) {
+        self.trash.extend(trash.into_iter().filter(|stale| left.names.contains(&stale.name)));
+        self.unlink_at_ms = self.now_ms + SECOND_MS;
+        let was_told = std::mem::replace(&mut self.is_told_of_trash, left.error.is_some());
+        if let Some(error) = left.error.filter(|_| !was_told) {
+            let change = Change::NotDeleted { files: left.names.len(), error: error.to_string() };
+            self.changes.push_back(change);
         }
     }
 

@@ -279,6 +279,21 @@ fn room_for_the_copies_is_left_while_their_segment_is_being_made() {
     assert!(bench.journal.admits());
 }
 
+/// What is void goes before the start's checkpoint is made, or each start that is killed would leave one more.
+#[test]
+fn starts_that_are_killed_again_and_again_do_not_fill_the_directory() {
+    let (bench, _) = with_leases_of_1000_bytes(40_000);
+    let limit = (64 << 20) + 3 * bench.journal.live_bytes();
+    let mut disk = bench.killed();
+    for start in 0..5 {
+        let bench = Bench::open(disk, &options(Mode::Process, A, 1_001 + start));
+        assert_eq!(bench.leases.len(), 40_000);
+        assert!(bench.storage.bytes() <= limit, "start {start}: {} of {limit}", bench.storage.bytes());
+        assert_eq!(bench.journal.directory_bytes(), bench.storage.bytes());
+        disk = bench.killed();
+    }
+}
+
 #[test]
 fn a_disk_that_is_too_slow_for_the_copies_slows_decisions_down_before_the_room_is_gone() {
     let (mut bench, leases) = with_leases_of_1000_bytes(40_000);

@@ -218,25 +218,30 @@ impl Run {
         let setting = self.setting(boot);
         let another_boot = power_loss || !setting.knows_boot || !last.knows_boot;
         let crash = Crash { power_loss, another_boot };
-        let disk = self.start_and_check(disk, setting, truth, crash, restart_us)?;
-        if !self.rng.one_in(8) {
+        let mut started = disk.clone();
+        let log = self.start_and_check(disk, setting, truth, crash, restart_us)?;
+        if !self.rng.one_in(4) {
             return Ok(());
         }
-        // Another crash right after the start, with nothing said in between.
+        // Another crash in the middle of the start or right after it, with nothing said in between.
+        let place = if self.rng.one_in(2) { log.len() } else { self.rng.below(log.len() as u64) as usize };
+        log[..place].iter().for_each(|op| started.apply(op));
         let mut truth = truth.clone();
         truth.is_started = false;
         let again_us = restart_us + self.rng.below(2_000_000);
-        let disk = disk.after_power_loss(&mut || self.rng.draw());
+        let disk = started.after_power_loss(&mut || self.rng.draw());
         let setting = {
             let boot = self.new_boot(again_us);
             self.setting(boot)
         };
-        let crash = Crash { power_loss, another_boot: true };
+        // What the start found is on stable storage with its checkpoint.
+        let crash = Crash { power_loss: power_loss || place < log.len(), another_boot: true };
         self.start_and_check(disk, setting, &truth, crash, again_us)
             .map(drop)
-            .map_err(|error| format!("and cut off again after the start: {error}"))
+            .map_err(|error| format!("cut off again at {place} of {} of the start: {error}", log.len()))
     }
 
+    /// Starts a server, and gives back what that did to the disk.
     fn start_and_check(
         &mut self,
         disk: Disk,
@@ -244,7 +249,7 @@ impl Run {
         truth: &Truth,
         crash: Crash,
         restart_us: u64,
-    ) -> Result<Disk, String> {
+    ) -> Result<Vec<Op>, String> {
         self.tally.starts += 1;
         let storage = Arc::new(MemoryStorage::new(disk));
         let shared: Arc<dyn Storage> = Arc::clone(&storage) as Arc<dyn Storage>;
@@ -255,7 +260,7 @@ impl Run {
         self.tally.recovering += u64::from(found.recovery_us.is_some());
         self.tally.damaged += u64::from(found.is_damaged);
         truth.check(&found, crash, restart_us)?;
-        Ok(storage.disk())
+        Ok(storage.log())
     }
 }
 

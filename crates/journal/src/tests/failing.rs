@@ -111,6 +111,29 @@ fn a_failed_sync_is_not_tried_again_as_if_it_had_worked() {
     }
 }
 
+/// It is written behind them, but they are synced, and there is nothing more to wake for.
+#[test]
+fn what_is_decided_before_the_copies_that_end_a_failure_is_safe_with_them() {
+    for mode in BOTH {
+        let mut bench = serving(mode);
+        let token = bench.first_token;
+        bench.storage.fail(Fault::Append, 1);
+        bench.turn(4_000, |journal| journal.granted("lost", token + 1, end(4_000, 30)));
+        bench.turn(5_000, |_| ());
+        bench.turn(5_001, |journal| {
+            assert!(journal.wants_copy(), "the try is under way");
+            journal.freed("old", token);
+            journal.end_copies();
+        });
+        bench.turn(5_002, |_| ());
+        assert!(!bench.journal.is_failing());
+        assert_eq!(bench.journal.reached(), bench.journal.position());
+        bench.turn(6_002, |_| ());
+        assert_eq!(bench.journal.deadline_ms(), None, "{mode:?}: nothing wakes the server again and again");
+        assert_eq!(Bench::open(bench.cut_off(), &options(mode, A, 7_000)).held(), []);
+    }
+}
+
 #[test]
 fn in_machine_all_that_waits_behind_a_failure_fails_with_it() {
     let mut bench = serving(Mode::Machine);
@@ -505,7 +528,20 @@ fn files_that_cannot_be_deleted_do_no_harm() {
     assert!(!bench.journal.is_failing());
     let again = Bench::open(bench.storage.disk(), &options(Mode::Process, A, 4_500));
     assert_eq!(again.held(), [], "the void segment is not read");
+    let is_told = |changes: &[Change]| matches!(changes, [Change::NotDeleted { files: 1, .. }]);
+    assert!(is_told(&bench.changes()));
     bench.turn(5_100, |_| ());
     bench.turn(6_200, |_| ());
     assert_eq!(bench.storage.disk().names().count(), 1, "it is tried again");
+    assert_eq!(bench.changes(), [], "and that was told");
+    for (failures, second) in [(2, 7), (1, 12)] {
+        bench.storage.fail(Fault::Unlink, failures);
+        bench.turn(second * 1_000, |journal| outgrow(journal, 33 << 20));
+        while bench.journal.checkpoint().is_some() {
+            bench.turn(second * 1_000 + 1, |journal| journal.wants_copy().then(|| journal.end_copies()));
+        }
+        (1..4).for_each(|more| bench.turn((second + more) * 1_000, |_| ()));
+        assert!(matches!(&bench.changes()[..], [Change::NotDeleted { .. }]), "once each time that it begins");
+        assert_eq!(bench.storage.disk().names().count(), 2, "the checkpoint and what is behind it");
+    }
 }

@@ -46,6 +46,9 @@ impl Driver {
                     tracing::info!("the data directory can be written again: grants go on");
                     self.engine.storage_works();
                 }
+                Change::NotDeleted { files, error } => {
+                    tracing::warn!(files, %error, "old files in the data directory cannot be deleted: it grows until they can");
+                }
             }
         }
         let Some(journal) = &self.steps.journal else { return };
