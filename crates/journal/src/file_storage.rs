@@ -2,6 +2,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
+use std::num::NonZeroU64;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +20,8 @@ const RAMFS: i64 = 0x8584_58f6;
 const RESERVE: u64 = 2 << 20;
 /// … and how much more is reserved, so that not each sync has to.
 const RESERVE_MORE: u64 = 512 << 10;
+/// No page of memory is larger than this.
+const PAGE: u64 = 64 << 10;
 
 /// A directory of the file system.
 #[derive(Debug)]
@@ -130,7 +133,8 @@ impl Storage for FileStorage {
     fn create(&self, name: &str) -> io::Result<Arc<dyn AppendFile>> {
         let mut options = OpenOptions::new();
         let file = options.create_new(true).append(true).mode(0o600).open(self.file(name))?;
-        Ok(Arc::new(RealFile { file, written: AtomicU64::new(0), reserved: AtomicU64::new(0) }))
+        let [written, reserved, synced] = [const { AtomicU64::new(0) }; 3];
+        Ok(Arc::new(RealFile { file, written, reserved, synced }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -156,6 +160,7 @@ struct RealFile {
     file: File,
     written: AtomicU64,
     reserved: AtomicU64,
+    synced: AtomicU64,
 }
 
 impl AppendFile for RealFile {
@@ -180,11 +185,18 @@ impl AppendFile for RealFile {
     }
 
     fn expect_no_reads(&self) {
-        // Where it fails, the system keeps them.
-        let _ = fadvise(&self.file, 0, None, Advice::DontNeed);
+        // Not the page that the next append goes into: the system would write it at once, and the append wait for that.
+        let synced = self.synced.load(Ordering::Relaxed) / PAGE * PAGE;
+        if let Some(length) = NonZeroU64::new(synced) {
+            // Where it fails, the system keeps them.
+            let _ = fadvise(&self.file, 0, Some(length), Advice::DontNeed);
+        }
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+        let written = self.written.load(Ordering::Relaxed);
+        self.file.sync_data()?;
+        self.synced.store(written, Ordering::Relaxed);
+        Ok(())
     }
 }

@@ -32,7 +32,7 @@ use crate::stop::{self, Signals, Stage};
 use crate::store::Store;
 use crate::stream::Stream;
 use crate::timeouts::Timeouts;
-use crate::wake::ReadyList;
+use crate::wake::{Bell, ReadyList};
 use crate::{Config, ServeError, clock, millis_up};
 
 /// At most this many connections are accepted in a turn.
@@ -55,6 +55,7 @@ pub(crate) struct Driver {
     sessions: usize,
     next_number: u64,
     ready: ReadyList,
+    bell: Bell,
     /// Connections that woke; those to read, to process and to write to.
     woken: Vec<usize>,
     to_read: VecDeque<usize>,
@@ -93,6 +94,7 @@ impl Driver {
             by_session: Vec::new(),
             sessions: 0,
             next_number: store.first_session,
+            bell: Bell::new(ready.clone()),
             ready,
             woken: Vec::new(),
             to_read: VecDeque::new(),
@@ -114,11 +116,10 @@ impl Driver {
     /// One turn. Ready when the server has stopped.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ServeError>> {
         self.ready.set_driver(cx.waker());
-        let signals = self.signals.poll(cx);
-        if let Err(error) = self.alarm.poll(cx) {
-            return Poll::Ready(Err(ServeError::system("read the timer")(error)));
-        }
-        let more_at_the_door = self.accept(cx);
+        let signals = match self.look_outside() {
+            Ok(signals) => signals,
+            Err(error) => return Poll::Ready(Err(error)),
+        };
         let mut due = self.due_connections();
         self.read();
         self.keep_those_read(&mut due);
@@ -160,7 +161,7 @@ impl Driver {
         let processes = !matches!(self.stage, Stage::Flushing(_));
         let more = progress == Progress::More || processes && !self.to_process.is_empty();
         let feeding = self.steps.journal.as_ref().is_some_and(Journal::wants_turn);
-        if more_at_the_door || !self.to_read.is_empty() || feeding || admits && more {
+        if !self.to_read.is_empty() || feeding || admits && more {
             cx.waker().wake_by_ref();
         }
         Poll::Pending
@@ -196,12 +197,23 @@ impl Driver {
         progress
     }
 
-    /// Lets in who waits at the door. `true`: there may be more.
-    fn accept(&mut self, cx: &mut Context<'_>) -> bool {
+    /// Looks at the alarm and lets in who waits at the door, if there may be news of them. Returns how many signals came.
+    fn look_outside(&mut self) -> Result<usize, ServeError> {
+        if !self.bell.take() && self.door.deadline().is_none() {
+            return Ok(0);
+        }
+        let waker = self.bell.waker();
+        let mut cx = Context::from_waker(&waker);
+        self.alarm.poll(&mut cx).map_err(ServeError::system("read the timer"))?;
+        self.accept(&mut cx);
+        Ok(self.signals.poll(&mut cx))
+    }
+
+    fn accept(&mut self, cx: &mut Context<'_>) {
         let now = clock::now();
         for _ in 0..ACCEPTS_PER_TURN {
             let Some(stream) = self.door.next(cx, now) else {
-                return false;
+                return;
             };
             if self.door.has_room(self.sessions) {
                 self.admit(stream);
@@ -209,7 +221,8 @@ impl Driver {
                 self.refuse(stream, now);
             }
         }
-        true
+        // There may be more.
+        cx.waker().wake_by_ref();
     }
 
     fn admit(&mut self, stream: Stream) {
@@ -246,6 +259,9 @@ impl Driver {
     /// The connections whose own deadline has come. They are read first: what came in time counts, however late the
     /// server is, so each is judged at the end of the turn that reads it.
     fn due_connections(&mut self) -> Vec<usize> {
+        if self.timeouts.first().is_none() {
+            return Vec::new();
+        }
         let now = clock::now();
         let due: Vec<usize> = std::iter::from_fn(|| self.timeouts.pop_due(now)).collect();
         for &slot in &due {

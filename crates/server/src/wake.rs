@@ -1,4 +1,5 @@
-//! Which connections have something to do: each has one waker that puts it on one list and wakes the driver.
+//! Who has something to do: each connection has one waker that puts it on one list and wakes the driver, and all else that
+//! wakes it shares one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -72,5 +73,67 @@ impl Wake for WakeHandle {
                 driver.wake_by_ref();
             }
         }
+    }
+}
+
+/// What is seldom ready: signals, the alarm and the door. A look at them costs as much as a request, so the driver looks
+/// only when one of them woke it.
+pub(crate) struct Bell {
+    waker: Waker,
+    rung: Arc<Rung>,
+}
+
+struct Rung {
+    is_rung: AtomicBool,
+    list: ReadyList,
+}
+
+impl Bell {
+    /// A bell that has rung: nobody knows its waker yet.
+    pub(crate) fn new(list: ReadyList) -> Self {
+        let rung = Arc::new(Rung { is_rung: AtomicBool::new(true), list });
+        Self { waker: Waker::from(rung.clone()), rung }
+    }
+
+    /// Whether it rang since the last time. If so, all that may have rung it have to be polled until they are pending.
+    pub(crate) fn take(&self) -> bool {
+        self.rung.is_rung.swap(false, Ordering::Relaxed)
+    }
+
+    /// What rings it.
+    pub(crate) fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+}
+
+impl Wake for Rung {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.is_rung.store(true, Ordering::Relaxed);
+        self.list.wake_driver();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bell_tells_once_that_it_rang_and_wakes_the_driver() {
+        let driver = Arc::new(Rung { is_rung: AtomicBool::new(false), list: ReadyList::default() });
+        let list = ReadyList::default();
+        list.set_driver(&Waker::from(driver.clone()));
+        let bell = Bell::new(list);
+        assert!(bell.take(), "all is looked at once");
+        assert!(!bell.take());
+        let waker = bell.waker();
+        waker.wake_by_ref();
+        waker.wake();
+        assert!(driver.is_rung.load(Ordering::Relaxed));
+        assert!(bell.take());
+        assert!(!bell.take(), "however often it rang");
     }
 }

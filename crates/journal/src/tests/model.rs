@@ -210,7 +210,9 @@ impl Model {
         }
         self.journal().flush();
         if let Some(at_ms) = self.journal().deadline_ms().filter(|&at_ms| at_ms <= now_ms) {
-            return Err(format!("at {now_ms} a turn is due at {at_ms}: the server would turn without a pause"));
+            return Err(format!(
+                "at {now_ms} a turn is due at {at_ms}: the server would turn without a pause"
+            ));
         }
         self.take_changes();
         self.answer();
