@@ -302,8 +302,7 @@ pub(crate) fn open(
     }
     let mut replay = log.as_ref().map(|log| log.replay(options.boot.as_ref(), options.now_ms)).transpose()?;
     warnings.extend(replay.iter().flat_map(warnings_of));
-    let old = log.as_ref().map(|log| old_segments(&directory, log)).unwrap_or_default();
-    let first = log.as_ref().map(|log| log.segments[0].number);
+    let (mut trash, old) = unlink_void(&*storage, &directory, log.as_ref());
     drop(log);
     let plan = match &mut replay {
         Some(replay) => Plan::next_run(replay, options),
@@ -311,7 +310,6 @@ pub(crate) fn open(
     };
     tracing::info!(leases = plan.leases.len(), run = plan.run.number, "journal replayed");
 
-    let mut trash = stale(unlink_void(&*storage, &directory, first));
     let number = directory.next_number();
     let segment = match checkpoint(&*storage, &plan, options, number) {
         Ok(segment) => {
@@ -392,28 +390,27 @@ fn start(
     }
 }
 
-/// Every segment that the next checkpoint makes void.
-fn old_segments(directory: &Directory, log: &Log) -> Vec<Stale> {
-    let bytes_of = |number| log.segments.iter().find(|s| s.number == number).map_or(0, |s| s.bytes.len());
-    let old = directory.segments.iter().filter(|&&number| number >= log.segments[0].number);
-    old.map(|&number| Stale { name: Name::Journal(number).to_string(), bytes: bytes_of(number) as u64 })
-        .collect()
-}
-
 /// Unlinks what means nothing already, so that there is room for the start's checkpoint, however often starts are killed:
-/// segments without a name, and those before the first of the log. Returns those that are left.
-fn unlink_void(storage: &dyn Storage, directory: &Directory, first: Option<u64>) -> Vec<String> {
+/// segments without a name, and those before the first of the log. Returns what is left to unlink, and every segment that
+/// the next checkpoint makes void.
+fn unlink_void(storage: &dyn Storage, directory: &Directory, log: Option<&Log>) -> (Vec<Stale>, Vec<Stale>) {
     let new = directory.new.iter().map(|&number| Name::New(number).to_string()).collect();
-    let mut left = unlink_all(storage, new).names;
-    let void = directory.segments.iter().filter(|&&number| first.is_some_and(|first| number < first));
-    let void: Vec<String> = void.map(|&number| Name::Journal(number).to_string()).collect();
-    // The name of what makes them void may not be on stable storage yet.
-    if void.is_empty() || storage.sync_directory().is_ok() {
-        left.extend(unlink_all(storage, void).names);
+    let mut trash = stale(unlink_all(storage, new).names);
+    let Some(log) = log else { return (trash, Vec::new()) };
+    let first = &log.segments[0];
+    let bytes_of = |number| log.segments.iter().find(|s| s.number == number).map_or(0, |s| s.bytes.len());
+    let stale_of =
+        |&number: &u64| Stale { name: Name::Journal(number).to_string(), bytes: bytes_of(number) as u64 };
+    let (void, mut old): (Vec<u64>, Vec<u64>) =
+        directory.segments.iter().partition(|&&number| number < first.number);
+    // What makes them void has to be on stable storage: the content, as it is in a segment that stands alone before it has
+    // its name, and the name.
+    if first.run.kind == Kind::Alone && (void.is_empty() || storage.sync_directory().is_ok()) {
+        trash.extend(stale(unlink_all(storage, void.iter().map(|void| stale_of(void).name).collect()).names));
     } else {
-        left.extend(void);
+        old.splice(..0, void);
     }
-    left
+    (trash, old.iter().map(stale_of).collect())
 }
 
 fn stale(names: Vec<String>) -> Vec<Stale> {

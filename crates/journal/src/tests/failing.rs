@@ -1,5 +1,11 @@
 //! Storage that fails: what is lost, what is tried, and what is never tried.
 
+use crate::batch::{self, Place};
+use crate::core::begin;
+use crate::job::publish;
+use crate::record::{Cause, Kind, LeaseRecord, Record, Run};
+use crate::replay::{Directory, Log};
+use crate::segment::{self, Name};
 use crate::tests::bench::{Bench, Rng, end, newest, options, outgrow};
 use crate::*;
 
@@ -543,5 +549,66 @@ fn files_that_cannot_be_deleted_do_no_harm() {
         (1..4).for_each(|more| bench.turn((second + more) * 1_000, |_| ()));
         assert!(matches!(&bench.changes()[..], [Change::NotDeleted { .. }]), "once each time that it begins");
         assert_eq!(bench.storage.disk().names().count(), 2, "the checkpoint and what is behind it");
+    }
+}
+
+/// A start is killed between the name of its checkpoint and the sync of the directory. The next one cannot sync it either.
+#[test]
+fn void_segments_stay_until_the_name_of_what_made_them_void_is_safe() {
+    for mode in BOTH {
+        let before = serving(mode).killed();
+        let log = Bench::open(before.clone(), &options(mode, A, 3_500)).storage.log();
+        let renamed = log.iter().position(|op| matches!(op, Op::Rename { .. })).unwrap();
+        let mut disk = before;
+        log[..=renamed].iter().for_each(|op| disk.apply(op));
+        let storage = std::sync::Arc::new(MemoryStorage::new(disk));
+        storage.fail(Fault::SyncDirectory, 2);
+        let mut bench = Bench::open_in(storage, &options(mode, A, 4_000)).unwrap();
+        assert!(bench.journal.is_failing());
+        bench.turn(4_001, |_| ());
+        let disk = bench.killed();
+        for seed in 0..100 {
+            let mut rng = Rng(seed);
+            let next =
+                Bench::open(disk.after_power_loss(&mut || rng.draw()), &options(mode, "another boot", 10));
+            assert_eq!(next.held().len(), 1, "{mode:?}, seed {seed}: {:?}", next.warnings);
+        }
+    }
+}
+
+/// Before 0.1.0 a checkpoint's copies went into a continuing segment, whose content was not always synced.
+#[test]
+fn segments_before_one_that_may_not_be_synced_stay_until_the_starts_checkpoint_is() {
+    let disk = serving(Mode::Process).killed();
+    let number = 2;
+    let storage = MemoryStorage::new(disk);
+    let log = Log::read(&storage, &Directory::list(&storage).unwrap()).unwrap().unwrap();
+    let replay = log.replay(BootIdentity::new(A).as_ref(), 3_100).unwrap();
+    let run = Run { kind: Kind::Continuing, ceilings: replay.ceilings, ..log.segments[0].run.clone() };
+    let tag = segment::tag(&[7; 16], number);
+    let file = storage.create(&Name::New(number).to_string()).unwrap();
+    file.append(&begin(tag, &Record::Run(run), 3_100)).unwrap();
+    publish(&storage, &file, &Name::New(number).to_string(), &Name::Journal(number).to_string()).unwrap();
+    let mut copies = batch::empty();
+    for (key, &(token, end)) in &replay.leases {
+        Record::Lease(LeaseRecord { cause: Cause::Copy, token, end, key }).encode(&mut copies);
+    }
+    Record::EndMark.encode(&mut copies);
+    batch::seal(&mut copies, Place { tag, number: 1 }, 3_101);
+    file.append(&copies).unwrap();
+    let before = storage.disk();
+    let start = Bench::open(before.clone(), &options(Mode::Process, A, 3_500));
+    assert_eq!(start.held().len(), 1);
+    let log = start.storage.log();
+    for place in 0..=log.len() {
+        let mut disk = before.clone();
+        log[..place].iter().for_each(|op| disk.apply(op));
+        for seed in 0..50 {
+            let mut rng = Rng(seed);
+            let lost = disk.after_power_loss(&mut || rng.draw());
+            let next = Bench::open(lost, &options(Mode::Process, "another boot", 10));
+            let is_covered = next.recovery_ends_ms.is_some_and(|ends_ms| ends_ms > 57_000);
+            assert!(is_covered || next.held().len() == 1, "place {place}, seed {seed}: {:?}", next.warnings);
+        }
     }
 }
